@@ -147,11 +147,11 @@ def _run(report: Report, folder: Path, world: World, tiny: bool) -> None:
                 report.section("profile", 25, profile)
 
 
-def _config(tiny: bool, **knobs: Any) -> TrainConfig:
+def _config(tiny: bool, **options: Any) -> TrainConfig:
     updates, tokens = (LOG_EVERY * 2, 256) if tiny else (_WARM_UP + _MEASURED, _TOKENS)
     sizes = {"max_tokens": tokens, "micro_batch_tokens": tokens, "max_tokens_per_pass": tokens}
     never = {"validate_every": 10 * updates, "checkpoint_every": 10 * updates}
-    return TrainConfig(max_updates=updates, batching="packed", precision="bf16", **sizes, **never, **knobs)
+    return TrainConfig(max_updates=updates, batching="packed", precision="bf16", **sizes, **never, **options)
 
 
 def _machine(world: World) -> dict[str, Any]:

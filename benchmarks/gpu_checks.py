@@ -185,11 +185,11 @@ def resume(data: Path, folder: Path, world: World) -> dict[str, Any]:
 
     As it is trained by default: in bf16 and compiled on a GPU, without asking PyTorch for deterministic kernels.
     """
-    knobs = {"precision": "bf16" if world.device.type == "cuda" else "fp32", "compile_layers": True}
+    options = {"precision": "bf16" if world.device.type == "cuda" else "fp32", "compile_layers": True}
     model = _SMALL.model_copy(update={"dropout": 0.1})
-    whole = _train(data, folder / "whole", world, knobs, model)
-    first = _train(data, folder / "parts", world, knobs, model, lambda update: update == UPDATES // 2 - 1)
-    second = _train(data, folder / "parts", world, knobs, model)
+    whole = _train(data, folder / "whole", world, options, model)
+    first = _train(data, folder / "parts", world, options, model, lambda update: update == UPDATES // 2 - 1)
+    second = _train(data, folder / "parts", world, options, model)
     is_equal = _same(whole, second) and whole.dev_losses == first.dev_losses + second.dev_losses
     return {"ok": is_equal, "updates after resuming": len(second.starts)}
 
@@ -202,7 +202,7 @@ def _train(
     data: Path,
     folder: Path,
     world: World,
-    knobs: dict[str, Any],
+    options: dict[str, Any],
     model: ModelConfig = _SMALL,
     before_update: Callable[[int], bool] = lambda update: False,
 ) -> watched.Run:
@@ -210,7 +210,7 @@ def _train(
     tokens = {"max_tokens": 2_048, "micro_batch_tokens": 1_024, "max_tokens_per_pass": 1_024}
     schedule = {"max_updates": UPDATES, "validate_every": 1, "checkpoint_every": UPDATES}
     usual = {"batching": "packed", "warmup_updates": 100, "compile_layers": False}
-    config = TrainConfig(**usual | tokens | schedule | knobs)
+    config = TrainConfig(**usual | tokens | schedule | options)
     return watched.train(data, folder, world, (model, config), before_update)
 
 

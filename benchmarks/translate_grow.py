@@ -78,12 +78,12 @@ def main() -> None:
     computed = "nmt_core.models.transformer.sinusoidal_positions"
     with patch(computed, lambda length, width: torch.from_numpy(positions(length))):
         _write_dev(options.folder / "split", options.dev, options.lines)
-        knobs: dict[str, Any] = {"parity_tolerance": _TOLERANCE, "precisions": options.precisions}
+        values: dict[str, Any] = {"parity_tolerance": _TOLERANCE, "precisions": options.precisions}
         if options.text:
             _write_pairs(options.folder / "split" / "train-00000.parquet", options.text)
-            knobs["shortlist"] = True
-            knobs |= {"shortlist_frequent": options.frequent} if options.frequent else {}
-        _export(options.folder, described, config, ExportConfig(**knobs))
+            values["shortlist"] = True
+            values |= {"shortlist_frequent": options.frequent} if options.frequent else {}
+        _export(options.folder, described, config, ExportConfig(**values))
 
 
 def grown(

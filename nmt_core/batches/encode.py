@@ -77,16 +77,16 @@ class ShardTask:
     """Output file for the token ids of the pairs that are kept."""
     dropped: str
     """Output file for the pairs that are dropped."""
-    knobs: EncodeConfig
+    options: EncodeConfig
     sample: int = 0
     """Number of the segmentation, from 0."""
 
     def sampling(self, first: int) -> Sampling | None:
         """Return the sampling of the pairs from row `first` on. None means that segmentations are not sampled."""
-        if not self.knobs.subword_sampling:
+        if not self.options.subword_sampling:
             return None
-        seed = (self.knobs.seed, self.sample, self.first + first, *map(ord, Path(self.text[0]).name))
-        return Sampling(self.knobs.subword_sampling, seed)
+        seed = (self.options.seed, self.sample, self.first + first, *map(ord, Path(self.text[0]).name))
+        return Sampling(self.options.subword_sampling, seed)
 
 
 @dataclass
@@ -112,14 +112,14 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
         ConfigError: `encode.subword_sampling` is set, but the vocabulary allows only one segmentation.
         StageError: no pair is short enough, or the counts of pairs do not add up.
     """
-    split, folder, knobs = inputs["split"].path, inputs["tokenizer"].path, config.encode
+    split, folder, options = inputs["split"].path, inputs["tokenizer"].path, config.encode
     encoder = encoder_of(str(folder))
-    if knobs.subword_sampling and not encoder.can_sample:
+    if options.subword_sampling and not encoder.can_sample:
         raise ConfigError(
-            f"encode.subword_sampling={knobs.subword_sampling}: the vocabulary allows only one segmentation (its "
+            f"encode.subword_sampling={options.subword_sampling}: the vocabulary allows only one segmentation (its "
             "pieces are characters or words, or span spaces): set it to 0"
         )
-    tasks = list(_tasks(knobs, text_shards(split), folder, out))
+    tasks = list(_tasks(options, text_shards(split), folder, out))
     total, done, found = sum(task.rows for task in tasks), 0, Encoded()
     for task, encoded in zip(tasks, job.workers.map(encode_shard, tasks), strict=True):
         found.add(encoded)
@@ -129,8 +129,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
     require_sum("encode", total, {"kept": kept.total(), "dropped": found.too_long})
     storage.sweep(str(out))
     if not kept:
-        raise StageError(f"encode.max_length={knobs.max_length}: all {total:,} pairs are longer: set it higher")
-    dev_pairs, dev_dropped = _encode_dev(split / DEV_FILE, encoder, knobs.max_length, out / DEV_FILE)
+        raise StageError(f"encode.max_length={options.max_length}: all {total:,} pairs are longer: set it higher")
+    dev_pairs, dev_dropped = _encode_dev(split / DEV_FILE, encoder, options.max_length, out / DEV_FILE)
     tokens_2 = sum((np.array(size) * count for size, count in kept.items()), np.zeros(2, np.int64))
     return EncodeReport(
         items_in=total,
@@ -159,10 +159,12 @@ def _rates(tokens_2: np.ndarray, pairs: int, unknown_2: np.ndarray) -> dict[str,
     return found
 
 
-def _tasks(knobs: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out: Path) -> Iterator[ShardTask]:
+def _tasks(options: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out: Path) -> Iterator[ShardTask]:
     """Yield the tasks of all shards of the first segmentation, then of the second, and so on."""
     runs = [
-        run for sample in range(knobs.samples) for run in ((sample, *part) for part in cut(shards, knobs.shard_pairs))
+        run
+        for sample in range(options.samples)
+        for run in ((sample, *part) for part in cut(shards, options.shard_pairs))
     ]
     for number, (sample, text, first, rows) in enumerate(runs):
         yield ShardTask(
@@ -172,7 +174,7 @@ def _tasks(knobs: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out: P
             tokenizers=str(tokenizers),
             encoded=str(out / f"train-{number:05d}.parquet"),
             dropped=str(out / f"dropped-{number:05d}.parquet"),
-            knobs=knobs,
+            options=options,
             sample=sample,
         )
 
@@ -198,7 +200,7 @@ def encode_shard(task: ShardTask) -> Encoded:
     with encoder.writer(buffer, task.sample) as writer:
         for start in range(0, task.rows, _CHUNK_PAIRS):
             chunk = text.slice(task.first + start, min(_CHUNK_PAIRS, task.rows - start)).collect()
-            written = encoder.write(chunk, task.knobs.max_length, writer, task.sampling(start))
+            written = encoder.write(chunk, task.options.max_length, writer, task.sampling(start))
             too_long = ~written.is_short_N
             found.add(Encoded(count_sizes(written.lengths_N2[~too_long]), int(too_long.sum()), written.unknown_2))
             longest = pl.Series("value", written.lengths_N2.max(axis=1).astype(str))

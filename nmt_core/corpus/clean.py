@@ -45,9 +45,9 @@ def identity(config: PipelineConfig) -> Identity:
     The files that a command names count by their content.
     """
     values = config.clean.model_dump(mode="json")
-    for knob in _WORD_LISTS:
-        if values[knob] and Path(values[knob]).is_file():  # the stage reports a missing file
-            values[knob] = sha256_of(Path(values[knob]))
+    for option in _WORD_LISTS:
+        if values[option] and Path(values[option]).is_file():  # the stage reports a missing file
+            values[option] = sha256_of(Path(values[option]))
     versions = {name: scorers.version("filters", name) for name in config.clean.filters}
     versions |= {rule.scorer: scorers.version("scorers", rule.scorer) for rule in config.clean.scores}
     values["versions"] = versions
@@ -338,25 +338,25 @@ def _in_another_language(judged: _Judged, languages: LanguagesConfig, clean: Cle
 
 def _order(config: PipelineConfig) -> list[str]:
     """Return the reasons in the order in which they are checked."""
-    return [*_filter_knobs(config), decontaminate.REASON, *exact.KNOBS]
+    return [*_filter_remedies(config), decontaminate.REASON, *exact.REMEDIES]
 
 
-def _filter_knobs(config: PipelineConfig) -> dict[str, str]:
+def _filter_remedies(config: PipelineConfig) -> dict[str, str]:
     """Return the option behind each filter's reason, including filters that are on for only one corpus."""
     corpora = ["", *(rule.corpus for rule in config.clean.overrides if rule.corpus)]
-    found = [filters.knobs(rules_for(config.clean, config.languages, corpus)) for corpus in corpora]
-    order = filters.knobs(rules_for(config.clean, config.languages, ""))
-    return order | {reason: knob for knobs in found for reason, knob in knobs.items()}
+    found = [filters.remedies(rules_for(config.clean, config.languages, corpus)) for corpus in corpora]
+    order = filters.remedies(rules_for(config.clean, config.languages, ""))
+    return order | {reason: remedy for remedies in found for reason, remedy in remedies.items()}
 
 
 def _nothing_left(config: PipelineConfig, report: CleanReport) -> str:
     reason, count = next(iter(report.dropped.items()))
-    knobs = _filter_knobs(config) | exact.KNOBS | {decontaminate.REASON: decontaminate.KNOB}
+    remedies = _filter_remedies(config) | exact.REMEDIES | {decontaminate.REASON: decontaminate.REMEDY}
     sample = next(sample for sample in report.samples if sample.reason == reason)
     value = f" ({sample.value})" if sample.value else ""
     return (
         f"clean: none of the {report.items_in:,} pairs is left; {reason!r} dropped most ({count:,}), for example in "
-        f"corpus {sample.corpus}, line {sample.line:,}{value}: change {knobs.get(reason, 'the file')}, or check "
+        f"corpus {sample.corpus}, line {sample.line:,}{value}: change {remedies.get(reason, 'the file')}, or check "
         "corpus.train and languages"
     )
 

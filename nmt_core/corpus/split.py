@@ -30,7 +30,7 @@ CARVED = "held-out"
 
 _SHARED = "shares_a_side"
 _NOT_DRAWN = "not_drawn"
-_KNOBS_OF_CLEAN = {"decontaminate", "ngram_words", "short_ngram_words"}
+_OPTIONS_OF_CLEAN = {"decontaminate", "ngram_words", "short_ngram_words"}
 
 
 class MixedCorpus(BaseModel):
@@ -133,7 +133,7 @@ def identity(config: PipelineConfig) -> Identity:
     values = {name: getattr(config, name).model_dump(mode="json") for name in ("split", "mix", "languages")}
     synthetic = {part.name for part in config.synthesis.parts}  # made later, from the text of this stage
     values["mix"]["corpora"] = [rule for rule in values["mix"]["corpora"] if rule["corpus"] not in synthetic]
-    return values | {"clean": config.clean.model_dump(mode="json", include=_KNOBS_OF_CLEAN)}
+    return values | {"clean": config.clean.model_dump(mode="json", include=_OPTIONS_OF_CLEAN)}
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SplitReport:

@@ -77,7 +77,7 @@ def alone(one: Artifact) -> Losses:
 
 
 @pytest.mark.parametrize(
-    ("processes", "knobs"),
+    ("processes", "options"),
     [
         (2, {"parallel": "ddp"}),
         pytest.param(2, {"parallel": "fsdp"}, marks=pytest.mark.slow),  # the last one shards in the same way
@@ -87,11 +87,11 @@ def alone(one: Artifact) -> Losses:
     ids=["2 DDP", "2 FSDP", "2x2 HSDP", "2 FSDP, checkpointed and packed"],
 )
 def test_the_losses_are_those_of_one_process(
-    train: Any, config: Any, alone: Losses, processes: int, knobs: dict[str, Any]
+    train: Any, config: Any, alone: Losses, processes: int, options: dict[str, Any]
 ) -> None:
-    if "batching" in knobs:
+    if "batching" in options:
         one = train(config(batching="packed", ema_decay=0.9), 1)
-        several = train(config(**knobs), processes)
+        several = train(config(**options), processes)
         expected, found = losses(one.path), losses(several.path)
         for name in (f"{UPDATES:09d}.safetensors", f"{UPDATES:09d}.ema.safetensors"):
             weights = [safetensors.torch.load_file(each.path / "weights" / name) for each in (one, several)]
@@ -99,7 +99,7 @@ def test_the_losses_are_those_of_one_process(
             for key, tensor in weights[0].items():
                 torch.testing.assert_close(weights[1][key], tensor, rtol=1e-3, atol=1e-5)
     else:
-        expected, found = alone, losses(train(config(**knobs), processes).path)
+        expected, found = alone, losses(train(config(**options), processes).path)
     assert len(expected) == 2 * 4 + 2, "loss and best loss of each validation; mean loss of all updates, last gradient"
     assert expected["gradient_norm", UPDATES] > TRAIN["max_gradient_norm"]
     assert found == pytest.approx(expected, rel=1e-5)
@@ -108,9 +108,9 @@ def test_the_losses_are_those_of_one_process(
 def test_a_recurrent_network_may_be_shared_too(train: Any, make_config: Any) -> None:
     model = {"architecture": "rnn", "encoder_layers": 2, "tied_embeddings": "none", "dropout": 0.0}
     model["rnn"] = {"hidden_size": 16, "alignment_size": 16, "maxout_size": 16}
-    knobs = TRAIN | {"dev_sentences": 10, "validate_every": 8, "adam_epsilon": 1e-5}
-    expected = losses(train(make_config(train=knobs, model=model), 1).path)
-    sharded = knobs | {"parallel": "fsdp", "activation_checkpointing": True}
+    options = TRAIN | {"dev_sentences": 10, "validate_every": 8, "adam_epsilon": 1e-5}
+    expected = losses(train(make_config(train=options, model=model), 1).path)
+    sharded = options | {"parallel": "fsdp", "activation_checkpointing": True}
     made = train(make_config(train=sharded, model=model), 2)
     assert made.report()["dev_chrf"] is not None
     assert losses(made.path) == pytest.approx(expected, rel=1e-5)

@@ -164,14 +164,14 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def first_use(shards: TokenShards, knobs: Any) -> tuple[int, int]:
+def first_use(shards: TokenShards, options: Any) -> tuple[int, int]:
     """A row group that training reads only in the second window, and how many updates are done before."""
     plan = Plan(
         shards,
-        knobs.batching,
-        micro_batch_tokens=knobs.micro_batch_tokens,
-        max_tokens=knobs.max_tokens,
-        seed=knobs.seed,
+        options.batching,
+        micro_batch_tokens=options.micro_batch_tokens,
+        max_tokens=options.max_tokens,
+        seed=options.seed,
     )
     seen: set[int] = set()
     for number, update in enumerate(plan.updates(0)):

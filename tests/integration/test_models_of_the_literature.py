@@ -79,8 +79,8 @@ HERE = [
 
 def changes(recipe: str) -> list[str]:
     """Changes that make a recipe small, as `--set` takes them."""
-    knobs = SMALL | KINDS[recipe] | {"registry.model_name": recipe}
-    return [f"{name}={value}" for name, value in knobs.items()]
+    options = SMALL | KINDS[recipe] | {"registry.model_name": recipe}
+    return [f"{name}={value}" for name, value in options.items()]
 
 
 @pytest.fixture(scope="module")

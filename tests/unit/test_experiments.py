@@ -68,15 +68,15 @@ def test_rows_of_table_3_are_those_of_the_families() -> None:
 
 def test_a_variation_goes_the_way_that_the_paper_went() -> None:
     """`h 8 -> 1`: the smaller model's heads are fewer as well."""
-    knobs = {"h": "num_heads", "d_k": "key_width", "N": "encoder_layers", "d_model": "d_model", "d_ff": "d_ff"}
+    fields = {"h": "num_heads", "d_k": "key_width", "N": "encoder_layers", "d_model": "d_model", "d_ff": "d_ff"}
     changes = [change for change in experiment("table3").of_all if change.startswith("model.")]
     base = load_recipe("multi30k-en-de", changes).model
     for variation in TABLE_3:
-        knob, _, change = variation.published.partition(" ")
-        if knob in {*knobs, "dropout"}:
+        symbol, _, change = variation.published.partition(" ")
+        if symbol in {*fields, "dropout"}:
             before, after = map(float, change.split(" → "))
             model = load_recipe("multi30k-en-de", [*changes, *variation.change.split("+")]).model
-            now, then = (getattr(each, knobs.get(knob, knob)) for each in (model, base))
+            now, then = (getattr(each, fields.get(symbol, symbol)) for each in (model, base))
             then = then or base.head_widths[0]
             assert (after > before, after < before) == (now > then, now < then), variation
 

@@ -34,7 +34,7 @@ WORDS = {
     "so many": r"\b(ever )?so many\b",
     "whoever": r"\b(whoever|nobody|somebody|anybody)\b",
     "he": r"\b(him|his|himself)\b|\b[Hh]e (is|has|was|can|may|wants|gets|sees|types)\b",
-    "knob": r"\bknobs?\b",
+    "knob": r"knob",
     "mend": r"\bmend(s|ed)?\b",
     "those of": r"\bthose of\b",
     "that of": r"\bthat of\b",

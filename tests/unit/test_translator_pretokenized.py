@@ -32,11 +32,11 @@ LINES = ["나는 학생이다.", "학생은 책을 읽는다.", "", "나는 <b> 
 def bundle_with(tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job) -> Callable[..., Path]:
     """A bundle with random weights, of a tokenizer that cuts text before."""
 
-    def make(**knobs: Any) -> Path:
+    def make(**options: Any) -> Path:
         out = tmp_path / "bundle"
         out.mkdir()
         config: PipelineConfig = make_config(
-            tokenizer={"vocab_size": 700, "user_symbols": ("<2en>", "<b>"), **knobs},
+            tokenizer={"vocab_size": 700, "user_symbols": ("<2en>", "<b>"), **options},
             languages={"source": "ko", "target": "en"},
         )
         swapped = Artifact("split", "0" * 32, tmp_path / "split")

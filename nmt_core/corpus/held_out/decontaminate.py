@@ -22,7 +22,7 @@ from nmt_core.corpus.held_out import folding
 from nmt_core.spelling import Spelling
 
 REASON = "held_out"
-KNOB = "clean.decontaminate"
+REMEDY = "clean.decontaminate"
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, and far from any pattern in the hashes of words
 

@@ -27,7 +27,7 @@ class Judged:
     """Verdict of one filter on every pair of the sample."""
 
     reason: str
-    knob: str
+    remedy: str
     """Option that controls the filter, as a dotted key of the recipe, or advice."""
     is_on: bool
     """True if the recipe applies the filter."""
@@ -131,7 +131,7 @@ def _all_on(thresholds: FilterConfig) -> FilterConfig:
 
 
 def _judged(table: pl.DataFrame, rules: CleanRules) -> list[Judged]:
-    active = filters.knobs(rules)
+    active = filters.remedies(rules)
     found = []
     asked = replace(rules, thresholds=_all_on(rules.thresholds))
     for step in filters.steps(asked):
@@ -149,7 +149,7 @@ def _one(rule: Filter, rows: pl.DataFrame, *, is_on: bool) -> Judged:
     if decided.any():  # polars 2.1 fails on some expressions over an empty table, and over the view that filter returns
         dropped = rows[decided.arg_true()].select(value=rule.value.cast(pl.String))["value"]
         values = values.scatter(decided.arg_true(), dropped)
-    judged = Judged(rule.reason, rule.knob, is_on, decided.to_list(), values.to_list())
+    judged = Judged(rule.reason, rule.remedy, is_on, decided.to_list(), values.to_list())
     if scale := rule.scale:
         judged.option, judged.is_minimum = scale.option, scale.is_minimum
         judged.measures = {name: _numbers(rows, scale, name) for name in scale.values}
@@ -174,7 +174,7 @@ def _held_out(table: pl.DataFrame, config: PipelineConfig, download: Artifact) -
     leaks = decontaminate.HeldOut(sets, config.clean, config.languages).find(table)
     drops = leaks.is_not_null() & table["fault"].is_null()
     is_on = config.clean.decontaminate
-    return [Judged(decontaminate.REASON, decontaminate.KNOB, is_on, drops.to_list(), leaks.to_list())]
+    return [Judged(decontaminate.REASON, decontaminate.REMEDY, is_on, drops.to_list(), leaks.to_list())]
 
 
 def _append(known: Judged, other: Judged) -> None:

@@ -278,8 +278,8 @@ def test_a_stage_is_started_from_its_form(stack: Any, browser: Any) -> None:
     max_words.locator("input").fill("12")
     labels = browser.locator(".schema-form-property__label").all_inner_texts()
     shown = [label.removesuffix(" (Optional)") for label in labels]
-    knobs = [knob["title"] for knob in CleanConfig.model_json_schema()["properties"].values()]
-    in_order = ["input", "force", "changes", "clean", *knobs, "recipe"]
+    options = [option["title"] for option in CleanConfig.model_json_schema()["properties"].values()]
+    in_order = ["input", "force", "changes", "clean", *options, "recipe"]
     assert shown == in_order, "in the order of the form and of its section, which a database may lose"
     with browser.expect_response(re.compile(rf"/deployments/{clean}/create_flow_run")) as answer:
         browser.get_by_role("button", name="Submit").click()

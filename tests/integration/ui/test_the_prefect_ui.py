@@ -48,8 +48,8 @@ _UNREADABLE_BY_NATURE = {
 }
 
 
-def knob(page: Any, title: str) -> Any:
-    """What a form shows for one knob."""
+def option(page: Any, title: str) -> Any:
+    """What a form shows for one option."""
     return page.locator(".schema-form-property", has=page.get_by_text(f"{title} (Optional)", exact=True)).last
 
 
@@ -101,16 +101,18 @@ def test_a_stage_and_a_retraining_from_the_browser(
 
     clean = up.deployment("clean/small")["id"]
     page.goto(f"{site}/deployments/deployment/{clean}/run")
-    knob(page, "Max Words").locator("input").wait_for()
+    option(page, "Max Words").locator("input").wait_for()
     titles = page.locator(".schema-form-property__label").all_inner_texts()
     assert titles[:3] == ["input (Optional)", "force (Optional)", "changes (Optional)"]
     assert titles[3:7] == ["clean", "Min Words (Optional)", "Max Words (Optional)", "Min Characters (Optional)"]
     assert titles[-1] == "recipe (Optional)"
-    assert "such as <b>." in knob(page, "Tags Must Match").inner_text()
-    assert knob(page, "Max Words").inner_text().count("Maximum number of words on each side. Allowed: 1 or more.") == 1
-    assert knob(page, "Max Words").locator("input").input_value() == "150"
-    assert knob(page, "Unicode Form").locator(".p-select").inner_text().strip() == "NFC"
-    knob(page, "Max Words").locator("input").fill("12")
+    assert "such as <b>." in option(page, "Tags Must Match").inner_text()
+    assert (
+        option(page, "Max Words").inner_text().count("Maximum number of words on each side. Allowed: 1 or more.") == 1
+    )
+    assert option(page, "Max Words").locator("input").input_value() == "150"
+    assert option(page, "Unicode Form").locator(".p-select").inner_text().strip() == "NFC"
+    option(page, "Max Words").locator("input").fill("12")
     picture(page, "prefect-form")
     run = run_from_the_form(page, clean)
     see_it_complete(page, up, site, run)
@@ -126,7 +128,7 @@ def test_a_stage_and_a_retraining_from_the_browser(
 
     retrain = up.deployment("retrain/small")["id"]
     page.goto(f"{site}/deployments/deployment/{retrain}/run")
-    knob(page, "Max Updates").locator("input").wait_for()
+    option(page, "Max Updates").locator("input").wait_for()
     titles = page.locator(".schema-form-property__label").all_inner_texts()
     assert titles[:5] == [f"{title} (Optional)" for title in ("from", "until", "force", "changes")] + ["config"]
     picture(page, "prefect-form-of-retrain")
@@ -138,7 +140,7 @@ def test_a_stage_and_a_retraining_from_the_browser(
     picture(page, "prefect-run")
     reused = "(select value from tags t where t.run_uuid = r.run_uuid and t.key = 'nmt.reused')"
     stages = up.tracked(run, reused)[0][1].split(", ")
-    assert {*STEPS[:-1]} <= set(stages), "an untouched form is the recipe, to the last knob"
+    assert {*STEPS[:-1]} <= set(stages), "an untouched form is the recipe, to the last option"
     until(lambda: marks_of(up, run) == dict.fromkeys(STEPS[:-1], "Cached"), lambda: str(marks_of(up, run)))
     started = up.call(f"flow_runs/{run}")
     assert started["name"].startswith("small: retrain 20") and "(" not in started["name"]
@@ -183,7 +185,7 @@ def test_a_typed_name_stays_and_changes_are_made_as_by_set(
     site, clean = signed_in(up), up.deployment("clean/small")["id"]
     assert up.wait(up.start("download/small")) == "COMPLETED"
     page.goto(f"{site}/deployments/deployment/{clean}/run")
-    knob(page, "changes").locator("textarea").fill("clean.max_words=11,\nclean.min_words=2")
+    option(page, "changes").locator("textarea").fill("clean.max_words=11,\nclean.min_words=2")
     page.get_by_text("Run Name", exact=True).locator("xpath=following::input[1]").fill("before the holidays")
     picture(page, "prefect-changes")
     run = run_from_the_form(page, clean)
@@ -194,7 +196,7 @@ def test_a_typed_name_stays_and_changes_are_made_as_by_set(
     assert (cleaned["max_words"], cleaned["min_words"]) == (11, 2)
 
     page.goto(f"{site}/deployments/deployment/{clean}/run")
-    knob(page, "changes").locator("textarea").fill("clean.max_word=11")
+    option(page, "changes").locator("textarea").fill("clean.max_word=11")
     run = run_from_the_form(page, clean)
     assert up.wait(run) == "FAILED"
     message = "recipe small: clean.max_word is not a key: did you mean 'max_words'?"
@@ -226,7 +228,7 @@ def test_a_value_out_of_bounds_is_refused_in_the_browser(up: Any, page: Any, sig
     clean = up.deployment("clean/small")["id"]
     before = up.call("flow_runs/filter", {"deployments": {"id": {"any_": [clean]}}})
     page.goto(f"{signed_in(up)}/deployments/deployment/{clean}/run")
-    knob(page, "Max Words").locator("input").fill("0")
+    option(page, "Max Words").locator("input").fill("0")
     page.get_by_role("button", name="Submit").click()
     page.get_by_text(re.compile("0 is less than the minimum of 1")).first.wait_for()
     picture(page, "prefect-refused")

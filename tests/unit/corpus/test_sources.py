@@ -63,8 +63,13 @@ def test_how_it_is_fetched_and_whose_it_is_does_not_count(local: Path, tmp_path:
     plain = sources.identity(config_of(files))
 
     assert plain["train"] == [{"name": "news0", "source": [TEXT_SHA256], "target": [TEXT_SHA256]}]
-    for knobs in ({"mirror": str(tmp_path)}, {"offline": True}, {"lock": str(tmp_path / "lock")}, {"licence": "free"}):
-        assert sources.identity(config_of(files, **knobs)) == plain
+    for options in (
+        {"mirror": str(tmp_path)},
+        {"offline": True},
+        {"lock": str(tmp_path / "lock")},
+        {"licence": "free"},
+    ):
+        assert sources.identity(config_of(files, **options)) == plain
     assert sources.identity(config_of(files | {"licence": "free", "citation": "Me"})) == plain
 
 

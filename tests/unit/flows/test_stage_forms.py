@@ -53,7 +53,7 @@ def schemas(with_all_stages: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_every_knob_is_in_the_form_of_one_stage() -> None:
+def test_every_option_is_in_the_form_of_one_stage() -> None:
     sections = [section for step in STEPS for section in sections_of(step)]
     assert len(sections) == len(set(sections))
     assert {*sections} | NOT_OF_A_STAGE == set(PipelineConfig.model_fields)

@@ -1,4 +1,4 @@
-"""Samples are drawn as the model says, as the knobs bend it, and are the same in whatever company."""
+"""Samples are drawn as the model says, as the options bend it, and are the same in whatever company."""
 
 import math
 
@@ -29,8 +29,8 @@ TABLE = Ending({(): FIRST})
 SAMPLES = 4_000
 
 
-def sampling(**knobs: float) -> SearchConfig:
-    return SearchConfig.model_validate({"method": "sample", "max_length_offset": 1, "length_penalty": 0.0} | knobs)
+def sampling(**options: float) -> SearchConfig:
+    return SearchConfig.model_validate({"method": "sample", "max_length_offset": 1, "length_penalty": 0.0} | options)
 
 
 def counts(stepper, config: SearchConfig) -> dict[tuple[int, ...], int]:
@@ -64,12 +64,12 @@ BENT = {
 
 @pytest.mark.parametrize("case", BENT)
 def test_tokens_are_drawn_as_often_as_they_should(scripted, case: str) -> None:
-    knobs, probabilities = BENT[case]
+    options, probabilities = BENT[case]
     expected = {() if token == EOS_ID else (token,): p for token, p in probabilities.items()}
     # 18.5: the chi-square that chance exceeds once in 1,000 times, with as many degrees of freedom as there are tokens.
-    assert chi_square(counts(scripted(TABLE), sampling(**knobs)), expected) < 18.5
+    assert chi_square(counts(scripted(TABLE), sampling(**options)), expected) < 18.5
     others = dict.fromkeys(expected, 1.0)
-    assert len(others) < 3 or chi_square(counts(scripted(TABLE), sampling(**knobs)), others) > 18.5, (
+    assert len(others) < 3 or chi_square(counts(scripted(TABLE), sampling(**options)), others) > 18.5, (
         "it tells them apart"
     )
 
@@ -136,8 +136,8 @@ def test_rounding_that_swaps_neighbours_swaps_no_tokens(top_p: float) -> None:
 def test_the_colder_the_greedier(by_chance, seed: int, sources: list[list[int]]) -> None:
     stepper = by_chance(seed)
     expected = greedy_search(stepper, sources, SearchConfig(beam_size=1, max_length_offset=4))
-    for knobs in ({"temperature": 1e-6}, {"top_k": 1}, {"top_p": 1e-6}):
-        config = sampling(max_length_offset=4, length_penalty=0.6, **knobs)
+    for options in ({"temperature": 1e-6}, {"top_k": 1}, {"top_p": 1e-6}):
+        config = sampling(max_length_offset=4, length_penalty=0.6, **options)
         assert [one for [one] in sample(stepper, sources, config)] == expected
 
 

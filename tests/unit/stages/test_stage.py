@@ -76,7 +76,7 @@ def test_a_second_run_reuses_everything(run: Run, journal: Path) -> None:
     assert ran(journal) == ["first", "second"]
 
 
-def test_a_knob_reruns_its_stage_and_what_follows(run: Run, journal: Path) -> None:
+def test_an_option_reruns_its_stage_and_what_follows(run: Run, journal: Path) -> None:
     run(FIRST, SECOND)
     run(FIRST, SECOND, encode={"max_length": 100})
     assert ran(journal) == ["first", "second", "second"]
@@ -108,7 +108,7 @@ def test_an_artifact_with_a_damaged_manifest_is_made_anew(run: Run, journal: Pat
     assert len([line for line in reporter.lines if "is damaged and not used" in line]) == 1
 
 
-def test_knobs_of_other_sections_change_nothing(run: Run, journal: Path) -> None:
+def test_options_of_other_sections_change_nothing(run: Run, journal: Path) -> None:
     run(FIRST, SECOND)
     outcomes = run(FIRST, SECOND, train={"seed": 5}, search={"beam_size": 1}, languages={"target": "de"})
     assert all(outcome.reused for outcome in outcomes)

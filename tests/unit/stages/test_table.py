@@ -130,7 +130,7 @@ def test_the_same_recipe_has_the_same_fingerprints(store: Store) -> None:
         ({"evaluate": {"samples": 9}}, "evaluate"),
     ],
 )
-def test_a_knob_changes_its_stage_and_those_that_follow(store: Store, sections: dict[str, Any], first: str) -> None:
+def test_an_option_changes_its_stage_and_those_that_follow(store: Store, sections: dict[str, Any], first: str) -> None:
     assert changed(planned(store), planned(store, **sections)) == followers(first)
 
 

@@ -70,8 +70,8 @@ def test_a_unigram_model_learns_from_a_smaller_sample_unless_the_recipe_names_on
 
 
 def test_how_many_pairs_are_sampled_where_the_recipe_does_not_say() -> None:
-    def sampled(**knobs: Any) -> int:
-        return TokenizerConfig.model_validate(knobs).pairs_to_sample
+    def sampled(**options: Any) -> int:
+        return TokenizerConfig.model_validate(options).pairs_to_sample
 
     assert (sampled(), sampled(kind="unigram")) == (5_000_000, 1_000_000)
     assert sampled(vocabularies="separate", target_kind="unigram") == 1_000_000
@@ -82,8 +82,8 @@ def test_how_many_pairs_are_sampled_where_the_recipe_does_not_say() -> None:
 
 
 def test_the_default_and_the_same_number_in_the_recipe_are_one_vocabulary() -> None:
-    def identity_of(**knobs: Any) -> Identity:
-        return identity(PipelineConfig.model_validate({"name": "a", "corpus": {"toy": {}}, "tokenizer": knobs}))
+    def identity_of(**options: Any) -> Identity:
+        return identity(PipelineConfig.model_validate({"name": "a", "corpus": {"toy": {}}, "tokenizer": options}))
 
     assert identity_of() == identity_of(sample_pairs=5_000_000) != identity_of(sample_pairs=1_000_000)
     assert identity_of(kind="unigram") == identity_of(kind="unigram", sample_pairs=1_000_000)

@@ -24,13 +24,13 @@ WORDS = st.one_of(
 @pytest.fixture(scope="module")
 def tokenizers(learn: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tokenizer]:
     folder, found = tmp_path_factory.mktemp("sampling"), {}
-    for name, knobs in {
+    for name, options in {
         "bpe": {"user_symbols": ("__N__", "ab")},
         "bytes": {"byte_fallback": True, "vocab_size": 1_000},
         "morphemes": {"pretokenize_source": "morphemes"},
         "unigram": {"kind": "unigram"},
     }.items():
-        learn(folder / name, **{"vocab_size": 700, **knobs})
+        learn(folder / name, **{"vocab_size": 700, **options})
         found[name] = Tokenizers.load(folder / name).source
     return found
 

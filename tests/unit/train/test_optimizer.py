@@ -71,8 +71,8 @@ def test_adam_is_that_of_the_papers(name: str, decay: float) -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
     holder = torch.nn.Module()
     holder.weight = weight
-    knobs = {"optimizer": name, "weight_decay": decay, "adam_beta1": 0.8, "adam_beta2": 0.9, "adam_epsilon": 1e-3}
-    optimizer = make_optimizer(holder, TrainConfig.model_validate(knobs))
+    options = {"optimizer": name, "weight_decay": decay, "adam_beta1": 0.8, "adam_beta2": 0.9, "adam_epsilon": 1e-3}
+    optimizer = make_optimizer(holder, TrainConfig.model_validate(options))
     (group,) = optimizer.param_groups
     assert (type(optimizer).__name__.lower(), group["fused"]) == (name, True)
     x, mean, square = torch.tensor([1.0, -2.0]), torch.zeros(2), torch.zeros(2)

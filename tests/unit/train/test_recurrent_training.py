@@ -62,10 +62,10 @@ def train(pairs: tuple[TokenShards, DevSet], world: World, make_config: Any, tmp
     """Trains one kind in a folder of the test's own, perhaps up to a stop; the points of the curves."""
 
     def run(
-        kind: str, folder: str = "run", stop_at: int = 0, dropout: float = 0.0, **knobs: Any
+        kind: str, folder: str = "run", stop_at: int = 0, dropout: float = 0.0, **options: Any
     ) -> list[dict[str, float]]:
         values = SMALL | KINDS[kind]
-        config = make_config(model=values | {"rnn": WIDTHS | values.get("rnn", {}), "dropout": dropout}, train=knobs)
+        config = make_config(model=values | {"rnn": WIDTHS | values.get("rnn", {}), "dropout": dropout}, train=options)
         (tmp_path / folder).mkdir(exist_ok=True)
         torch.manual_seed(config.train.seed)
         model, listener = build_model(config.model, pairs[0].vocab_size), Remembering()
@@ -105,14 +105,14 @@ def test_adadelta_needs_no_rate_to_be_chosen(train: Any) -> None:
     assert {point["learning_rate"] for point in points if "learning_rate" in point} == {1.0}
 
 
-@pytest.mark.parametrize(("kind", "knobs"), [("search", ADADELTA), ("dot", QUICK)])
+@pytest.mark.parametrize(("kind", "options"), [("search", ADADELTA), ("dot", QUICK)])
 def test_a_stopped_run_goes_on_with_the_same_weights(
-    train: Any, tmp_path: Path, kind: str, knobs: dict[str, Any]
+    train: Any, tmp_path: Path, kind: str, options: dict[str, Any]
 ) -> None:
-    knobs = knobs | {"max_updates": 20, "validate_every": 10, "checkpoint_every": 10, "dropout": 0.2}
-    train(kind, "undisturbed", **knobs)
-    train(kind, "stopped", stop_at=13, **knobs)
-    train(kind, "stopped", **knobs)
+    options = options | {"max_updates": 20, "validate_every": 10, "checkpoint_every": 10, "dropout": 0.2}
+    train(kind, "undisturbed", **options)
+    train(kind, "stopped", stop_at=13, **options)
+    train(kind, "stopped", **options)
     names = [tmp_path / folder / "weights/000000020.safetensors" for folder in ("undisturbed", "stopped")]
     expected, found = (safetensors.torch.load_file(name) for name in names)
     assert expected.keys() == found.keys()
@@ -121,7 +121,7 @@ def test_a_stopped_run_goes_on_with_the_same_weights(
 
 
 def test_activations_that_are_computed_twice_change_nothing(train: Any, tmp_path: Path) -> None:
-    knobs = {"max_updates": 10, "validate_every": 10, "checkpoint_every": 10, **QUICK}
-    plain = train("search", "plain", **knobs)
-    twice = train("search", "twice", activation_checkpointing=True, **knobs)
+    options = {"max_updates": 10, "validate_every": 10, "checkpoint_every": 10, **QUICK}
+    plain = train("search", "plain", **options)
+    twice = train("search", "twice", activation_checkpointing=True, **options)
     assert dev_losses(twice) == pytest.approx(dev_losses(plain), rel=1e-6)

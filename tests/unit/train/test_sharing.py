@@ -11,8 +11,8 @@ from nmt_core.config import TrainConfig
 from nmt_core.train.sharing import imbalance_warning
 
 
-def said(processes: int, **knobs: int) -> str:
-    return imbalance_warning(TrainConfig.model_validate(knobs), processes)
+def said(processes: int, **options: int) -> str:
+    return imbalance_warning(TrainConfig.model_validate(options), processes)
 
 
 def test_the_published_recipes_on_eight_gpus() -> None:
@@ -54,5 +54,5 @@ def test_what_it_advises_helps(max_tokens: int, share: float, processes: int) ->
         "max_tokens_per_pass": 100_000,
     }
     advice = said(processes, **sizes)
-    for knob, value in re.findall(r"train\.(\w+)=(\d+)", advice):
-        assert said(processes, **sizes | {knob: int(value)}) == ""
+    for option, value in re.findall(r"train\.(\w+)=(\d+)", advice):
+        assert said(processes, **sizes | {option: int(value)}) == ""

@@ -125,7 +125,7 @@ def test_an_average_and_a_file_are_started_from_as_well(
 
 
 def test_moments_are_kept_or_begin_anew(trainings: Trainings, child: Any, make_config: Any, parent: Artifact) -> None:
-    """A rate of its own stays, as do the other knobs of Adam: only what it has seen of the gradients is taken over."""
+    """A fine-tuning keeps its own learning rate and Adam options. It takes over only the moments of the gradients."""
     ended = trainings.trainer(make_config(train=PARENT), "parent")
     kept = trainings.trainer(child(start_optimizer="kept", adam_beta2=0.9), "kept")
     fresh = trainings.trainer(child(), "fresh")

@@ -42,9 +42,9 @@ class Remembering:
 def trainer(tiny: dict[str, Artifact], make_config: Any, world: World) -> Callable[..., Any]:
     """A trainer with a translator, in a folder."""
 
-    def make(knobs: Mapping[str, Any], listener: Listener, folder: Path) -> tuple[Trainer, DevTranslator | None]:
+    def make(options: Mapping[str, Any], listener: Listener, folder: Path) -> tuple[Trainer, DevTranslator | None]:
         folder.mkdir(exist_ok=True)
-        whole = make_config(train=knobs, average={"checkpoints": 1})
+        whole = make_config(train=options, average={"checkpoints": 1})
         config: TrainConfig = whole.train
         torch.manual_seed(config.seed)
         places = {"text": str(tiny["split"].path), "tokenizers": str(tiny["tokenizer"].path)}
@@ -61,9 +61,9 @@ def fit_in(trainer: Any, tiny: dict[str, Artifact]) -> Callable[..., Remembering
     data = tiny["encode"].path
     pairs = TokenShards([data / "train-00000.parquet"]), read_pairs([data / "dev.parquet"])
 
-    def run(folder: Path, knobs: Mapping[str, Any], stop_at: int = 0) -> Remembering:
+    def run(folder: Path, options: Mapping[str, Any], stop_at: int = 0) -> Remembering:
         listener = Remembering()
-        one, translator = trainer(knobs, listener, folder)
+        one, translator = trainer(options, listener, folder)
         finished = one.fit(
             pairs[0], DevSet(pairs[1], translator), lambda: bool(stop_at) and one.progress.update == stop_at - 1
         )
@@ -77,8 +77,8 @@ def fit_in(trainer: Any, tiny: dict[str, Artifact]) -> Callable[..., Remembering
 def fit(fit_in: Any, tmp_path: Path) -> Callable[..., Remembering]:
     """Does so in a folder of the test's own."""
 
-    def run(knobs: Mapping[str, Any], folder: str = "run", stop_at: int = 0) -> Remembering:
-        return fit_in(tmp_path / folder, knobs, stop_at)
+    def run(options: Mapping[str, Any], folder: str = "run", stop_at: int = 0) -> Remembering:
+        return fit_in(tmp_path / folder, options, stop_at)
 
     return run
 

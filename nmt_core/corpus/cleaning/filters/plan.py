@@ -49,13 +49,13 @@ def _of_words(rules: CleanRules) -> Iterator[Step]:
     yield Step(asked, [normalize.words(pl.col(side)).alias(f"{side}_words") for side in rules.sides])
 
 
-def knobs(rules: CleanRules) -> dict[str, str]:
+def remedies(rules: CleanRules) -> dict[str, str]:
     """Return the option to change in order to keep more pairs, by reason.
 
     Raises:
         ConfigError: a scorer or an external filter cannot be loaded.
     """
-    return {rule.reason: rule.knob for step in steps(rules) for rule in step.filters}
+    return {rule.reason: rule.remedy for step in steps(rules) for rule in step.filters}
 
 
 def judge(pairs: pl.LazyFrame, rules: CleanRules) -> pl.LazyFrame:

@@ -30,9 +30,9 @@ def read(clean: CleanConfig, languages: LanguagesConfig) -> dict[str, pl.DataFra
     """
     found: dict[str, pl.DataFrame] = {}
     for side, language in languages_by_side(languages).items():
-        knob = f"{side}_word_list"
-        if file := getattr(clean, knob):
-            found[side] = pl.DataFrame({"phrase": _phrases(file, f"clean.{knob}", Spelling.of(clean, language))})
+        option = f"{side}_word_list"
+        if file := getattr(clean, option):
+            found[side] = pl.DataFrame({"phrase": _phrases(file, f"clean.{option}", Spelling.of(clean, language))})
     return found
 
 
@@ -53,17 +53,17 @@ def _placed(url: str) -> list[str]:
     return storage.read(url)["phrase"].to_list()
 
 
-def _phrases(file: str, knob: str, spelling: Spelling) -> tuple[str, ...]:
+def _phrases(file: str, option: str, spelling: Spelling) -> tuple[str, ...]:
     try:
         lines = Path(file).read_bytes().decode("utf-8-sig").split("\n")
     except OSError as error:
-        raise ConfigError(f"{knob}={file!r}: {error.strerror}: name a file that can be read") from None
+        raise ConfigError(f"{option}={file!r}: {error.strerror}: name a file that can be read") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{knob}={file!r}: byte {error.start} is not UTF-8: save the file as UTF-8") from None
+        raise ConfigError(f"{option}={file!r}: byte {error.start} is not UTF-8: save the file as UTF-8") from None
     phrases = normalize.normalise(pl.Series(lines), *spelling).str.to_lowercase()
     kept = tuple(phrases.filter(phrases != "").unique(maintain_order=True))
     if not kept:
-        raise ConfigError(f"{knob}={file!r}: the file holds no words: add one a line, or leave {knob} empty")
+        raise ConfigError(f"{option}={file!r}: the file holds no words: add one a line, or leave {option} empty")
     return kept
 
 

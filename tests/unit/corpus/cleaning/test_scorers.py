@@ -73,8 +73,8 @@ def test_what_is_no_series(package: str) -> None:
 
 def test_a_changed_function_has_another_version(package: str, tmp_path: Path) -> None:
     def identity() -> object:
-        knobs = {"scores": [{"scorer": f"{package}:score"}], "filters": [f"{package}:drop"]}
-        return clean.identity(PipelineConfig.model_validate({"name": "t", "corpus": {"toy": {}}, "clean": knobs}))
+        options = {"scores": [{"scorer": f"{package}:score"}], "filters": [f"{package}:drop"]}
+        return clean.identity(PipelineConfig.model_validate({"name": "t", "corpus": {"toy": {}}, "clean": options}))
 
     before = identity()
     assert identity() == before
@@ -171,8 +171,8 @@ def test_a_command_that_is_none(command: str) -> None:
 
 def test_the_command_line_decides_the_result() -> None:
     def identity(command: str) -> object:
-        knobs = {"scores": [{"scorer": "x", "command": command}]}
-        return clean.identity(PipelineConfig.model_validate({"name": "t", "corpus": {"toy": {}}, "clean": knobs}))
+        options = {"scores": [{"scorer": "x", "command": command}]}
+        return clean.identity(PipelineConfig.model_validate({"name": "t", "corpus": {"toy": {}}, "clean": options}))
 
     assert identity("score --model a") != identity("score --model b")
 

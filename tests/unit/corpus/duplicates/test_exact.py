@@ -167,8 +167,8 @@ def test_no_shards_have_no_drops(tmp_path: Path) -> None:
     assert exact.deduplicate([], CleanConfig(), str(tmp_path), InProcess()) == []
 
 
-def test_every_reason_has_a_knob_that_exists() -> None:
-    assert set(exact.KNOBS) == {"duplicate", "near_duplicate", "too_many_of_source", "too_many_of_target"}
-    for knob in exact.KNOBS.values():
-        section, name = knob.split(".")
+def test_every_reason_has_a_remedy_that_exists() -> None:
+    assert set(exact.REMEDIES) == {"duplicate", "near_duplicate", "too_many_of_source", "too_many_of_target"}
+    for remedy in exact.REMEDIES.values():
+        section, name = remedy.split(".")
         assert section == "clean" and name in CleanConfig.model_fields

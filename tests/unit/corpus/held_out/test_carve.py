@@ -115,7 +115,7 @@ def test_pairs_that_share_a_side_with_a_held_out_one_are_told_apart_from_it(shar
     assert max(counts) == 4
 
 
-def test_too_little_text_names_the_numbers_and_the_knobs(shards: Shards) -> None:
+def test_too_little_text_names_the_numbers_and_the_options(shards: Shards) -> None:
     same = corpus([("same", str(number)) for number in range(100)])
     with pytest.raises(StageError, match=r"100 clean pairs are too few to take 2 .*2.*split.test_pairs.*corpus\.dev"):
         carve(shards(same, 30), (2, 2), 1, InProcess())

@@ -36,7 +36,7 @@ def make_run(tmp_path: Path) -> Callable[..., Exported]:
     """Makes a run of the quickstart with such a model."""
 
     def make(*model: str) -> Exported:
-        config = load_recipe("quickstart", [f"model.{knob}" for knob in model])
+        config = load_recipe("quickstart", [f"model.{option}" for option in model])
         return Exported(
             RunSummary.begin(config, "20260101-000000-tiny-0000"), Settings.load({"NMT_HOME": str(tmp_path)})
         )

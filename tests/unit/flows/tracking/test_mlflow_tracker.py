@@ -59,7 +59,7 @@ def found(settings: Settings) -> Finder:
 def test_runs_with_all_they_hold_reach_a_local_database(settings: Settings, found: Finder) -> None:
     warnings: list[str] = []
     tracker = Tracker(settings.mlflow_tracking_uri, "corpus", settings.model_files, warnings.append)
-    parent = tracker.start("parent", {"a": "1"}, {f"knob{n}": n for n in range(150)})
+    parent = tracker.start("parent", {"a": "1"}, {f"option{n}": n for n in range(150)})
     child = tracker.start("child", {}, {}, parent=parent)
     for step in range(2_500):
         tracker.metrics(child, {"loss": step / 2}, step)
@@ -220,7 +220,7 @@ def test_what_could_not_be_logged_is_caught_up_with(settings: Settings, monkeypa
     warnings: list[str] = []
     tracker = Tracker(f"sqlite:///{folder / 'mlflow.db'}", "corpus", settings.model_files, warnings.append)
     before = time.time()
-    run = tracker.start("late", {}, {"knob": 1})
+    run = tracker.start("late", {}, {"option": 1})
     after = time.time()
     tracker.metrics(run, {"loss": 1.5}, 1)
     assert tracker.id_of(run, timeout=30) == ""
@@ -250,7 +250,7 @@ def with_outages(settings: Settings, port: int) -> dict[str, list[str]]:
         for name, warned in warnings.items()
     }
     early = trackers.pop("early")
-    parent = early.start("parent", {}, {"knob": 1})
+    parent = early.start("parent", {}, {"option": 1})
     child = early.start("child", {}, {}, parent=parent)
     early.datasets(parent, [TextPart("train", "0" * 32, "training", settings.home / "train.parquet", 1_000)])
 
@@ -291,7 +291,7 @@ def test_a_server_that_starts_late_and_goes_away_in_between_gets_everything_that
     runs = found()
     status = {"parent": "KILLED", "child": "FINISHED", "patient": "FINISHED", "hasty": "RUNNING"}
     assert {name: run.info.status for name, run in runs.items()} == status
-    assert runs["parent"].data.params == {"knob": "1"}
+    assert runs["parent"].data.params == {"option": "1"}
     assert [each.dataset.name for each in runs["parent"].inputs.dataset_inputs] == ["train"]
     points = MlflowClient(settings.mlflow_tracking_uri).get_metric_history(runs["child"].info.run_id, "loss")
     assert sorted((point.step, point.value) for point in points) == [(step, step / 2) for step in range(3_000)]

@@ -250,9 +250,9 @@ def test_what_is_wrong_is_said_before_anything_is_made(
     assert [file.name for file in tmp_path.iterdir()] == ["in.txt"]
 
 
-def test_knobs_of_the_search_may_be_set(tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path) -> None:
-    knobs = ("search.n_best=2", "search.beam_size=5", "search.max_length_offset=20")
-    wanted = Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.jsonl"), overrides=knobs, beam_size=3)
+def test_options_of_the_search_may_be_set(tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path) -> None:
+    options = ("search.n_best=2", "search.beam_size=5", "search.max_length_offset=20")
+    wanted = Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.jsonl"), overrides=options, beam_size=3)
     assert run(wanted, settings)["lines"] == 4
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert {len(row["alternatives"]) for row in rows} == {0, 1}
