@@ -1,4 +1,4 @@
-"""What many tests share: a tiny pipeline, taken through the real stages once per session, and a tiny bundle.
+"""Fixtures that many tests share: a tiny pipeline, run through the real stages once per session, and a tiny bundle.
 
 The weights of the bundle are random, but always the same.
 """
@@ -138,7 +138,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory, prefect_database: P
 
 @pytest.fixture(scope="module")
 def prefect_api(prefect_server: PrefectServer) -> Iterator[str]:
-    """The address of that server; Prefect in this process uses it."""
+    """Address of that server. Prefect in this process uses it."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
@@ -194,7 +194,7 @@ def s3_folder(s3: str) -> str:
 
 @pytest.fixture(scope="session")
 def own_mounts() -> list[str]:
-    """What starts a command that may mount a file system of its own, seen by nobody else."""
+    """Prefix of a command that may mount a private file system."""
     for command in (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"]):
         if not shutil.which(command[0]):
             continue
@@ -233,7 +233,7 @@ def _stay_on_the_loopback() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def make_config() -> ConfigMaker:
-    """Makes the smallest pipeline that is still whole; keys given by section replace its own."""
+    """Make the smallest pipeline that is still complete. Values given by section replace its own."""
 
     def make(**sections: Mapping[str, Any]) -> PipelineConfig:
         values = dict(_TINY)
@@ -257,7 +257,7 @@ def job(reporter: RecordingReporter) -> Job:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory, make_config: ConfigMaker) -> dict[str, Artifact]:
-    """Artifacts of the tiny pipeline from `download` to `encode`, by stage; nobody may write to them."""
+    """Artifacts of the tiny pipeline from `download` to `encode`, by stage. No test may write to them."""
 
     def artifacts(folder: Path) -> dict[str, Artifact]:
         made: dict[str, Artifact] = {}
@@ -296,7 +296,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture(scope="session")
 def training_inputs(tiny: dict[str, Artifact]) -> Callable[..., dict[str, Artifact]]:
-    """What the stage `train` reads, of the tiny pipeline; an artifact given by name takes the place of that one."""
+    """Inputs of the stage `train` in the tiny pipeline. An artifact given by name replaces the one of that stage."""
     return lambda **others: {name: tiny[name] for name in STAGES["train"].needs} | others
 
 
@@ -316,7 +316,7 @@ def start_training(training_inputs: Callable[..., dict[str, Artifact]]) -> Start
 
 @pytest.fixture
 def free_port() -> Iterator[int]:
-    """A port of the loopback that nobody listens on, and that the system gives to nobody else during the test."""
+    """Port of the loopback on which nothing listens, and which the system gives to no other process during the test."""
     from flows.servers.servers import held_port
 
     with held_port() as port:
@@ -417,7 +417,7 @@ def bundle_of(
 
 @pytest.fixture(scope="session")
 def other_model(tiny_tokenizer: Tokenizer) -> Transformer:
-    """Of the same size, and translates otherwise."""
+    """Model of the same size that translates differently."""
     return make_model(TINY, tiny_tokenizer.vocab_size, seed=2)
 
 
@@ -439,7 +439,7 @@ def tiny_bundle(
 def int8_bundle(
     tiny_model: Transformer, tiny_bundle: Path, bundle_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """Of the same model, in fp32 and in int8, which CPUs prefer."""
+    """Bundle of the same model, in fp32 and in int8, which CPUs prefer."""
 
     def make(folder: Path) -> None:
         bundle_of(tiny_model, int8=True, fp32=tiny_bundle / "fp32", folder=folder)
@@ -519,7 +519,7 @@ class Registry:
         return Candidate(inputs["export"], evaluated.artifact, clean=Artifact("clean", "0" * 32, clean), split=split)
 
     def register(self, candidate: "Candidate", config: PipelineConfig) -> "RegisteredModel":
-        """As the last step of a retraining does it."""
+        """Register a candidate like the last step of a retraining."""
         from flows.registry.register import register_model
 
         run = self.client.create_run(self.experiment).info.run_id

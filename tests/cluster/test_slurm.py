@@ -29,7 +29,7 @@ LONG = {"max_updates": 1_500, "checkpoint_every": 1_000, "validate_every": 500}
 
 
 class InterruptionError(Exception):
-    """What a test throws into a running stage, as Ctrl-C or a cancelled flow would."""
+    """Error that a test raises in a running stage, as Ctrl-C or a cancelled flow would."""
 
 
 def interrupt() -> None:
@@ -83,7 +83,7 @@ def test_a_job_that_is_cancelled_in_slurm_has_saved_a_checkpoint(training_of: Tr
 def test_at_the_time_limit_slurm_requeues_the_job_and_it_resumes_at_that_very_update(
     training_of: TrainingOf, slurm: SlurmCluster
 ) -> None:
-    """The limit is set in mid-training; the template asks for the signal two minutes before it."""
+    """The limit is lowered during training. The template requests the signal two minutes before the limit."""
     most = 2 * LONG["max_updates"]  # Slurm looks at its limits once in half a minute
     training, reporter = training_of(**LONG | {"max_updates": most, "checkpoint_every": most}), Watched()
     reporter.update, reporter.act = 25, lambda: slurm.do("scontrol", "update", f"job={slurm.jobs()[0]}", "TimeLimit=1")

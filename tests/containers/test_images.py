@@ -1,4 +1,4 @@
-"""The images of infra/Dockerfile, built on a Debian and run as they are meant to be: nobody special, and read-only."""
+"""The images of infra/Dockerfile, built on Debian and run as intended: by an unprivileged user, and read-only."""
 
 import json
 import secrets

@@ -88,7 +88,7 @@ def test_a_model_is_pulled_through_the_proxy_and_translates(project: Project, tr
 
 
 def test_a_client_of_mlflow_without_our_settings_gets_it_too(project: Project, trained: str) -> None:
-    """The server offers files at the address of S3, which is not reached from here; the proxy keeps that back."""
+    """The server offers files at the address of S3, which this client cannot reach. The proxy removes that offer."""
     code = f"import mlflow; print(mlflow.artifacts.download_artifacts('models:/{trained}@champion', dst_path='/tmp'))"
     done = project.outside(["python", "-c", code], client(project))
     assert done.returncode == 0, done.stderr
@@ -177,7 +177,7 @@ def test_all_down_and_all_up_loses_nothing(project: Project, trained: str) -> No
 def test_volumes_are_restored_elsewhere(
     project: Project, trained: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """As the page on backups says: the volumes of PostgreSQL and S3, while neither runs."""
+    """Back up as the page on backups describes: the volumes of PostgreSQL and S3, while both are stopped."""
     folder = tmp_path_factory.mktemp("backup")
     kept = ("postgres", "s3")
     containers.podman("stop", *[project.full(service) for service in reversed(LASTING)])

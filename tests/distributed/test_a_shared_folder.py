@@ -1,5 +1,7 @@
-"""Nodes that see each other's files late, as on NFS, go on from the same checkpoint all the same; so they do where
-only one of them finds the newest damaged."""
+"""Nodes that see each other's files late, as on NFS, resume from the same checkpoint.
+
+This also holds if only one of them finds the newest checkpoint damaged.
+"""
 
 import json
 from collections.abc import Callable

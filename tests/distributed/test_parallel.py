@@ -1,4 +1,4 @@
-"""However the weights are spread over the processes, and over how many nodes, the losses are those of one process."""
+"""The losses are the losses of one process, however the weights are spread over processes and nodes."""
 
 import json
 import subprocess
@@ -56,7 +56,7 @@ def config(make_config: Any) -> Callable[..., PipelineConfig]:
 def train(
     training_inputs: Callable[..., dict[str, Artifact]], tmp_path_factory: pytest.TempPathFactory, ranks: Ranks
 ) -> Callable[[PipelineConfig, int], Artifact]:
-    """Runs the real stage with so many processes."""
+    """Run the real stage with this many processes."""
 
     def run(config: PipelineConfig, processes: int) -> Artifact:
         job = Job(SilentReporter(), Resources(), launcher=ranks.launcher(processes))
@@ -133,7 +133,10 @@ def test_processes_that_share_the_weights_start_from_a_model_and_its_moments_as_
 def test_two_nodes_of_two_processes_train_as_one_process_does(
     tiny: dict[str, Artifact], config: Any, alone: Losses, tmp_path: Path, free_port: int
 ) -> None:
-    """Two `torchrun` agents, each of which takes itself for a node, meet on the loopback; hsdp shards in a node."""
+    """Two `torchrun` agents, each of which believes that it is a node, meet on the loopback.
+
+    HSDP shards within a node.
+    """
     settings = config(parallel="hsdp")
     sections = {"train": settings.train.model_dump(), "model": settings.model.model_dump()}
     (tmp_path / CONFIG).write_text(json.dumps(sections | {"data": str(tiny["encode"].path)}))

@@ -32,7 +32,7 @@ SMOOTH = {"activation": "gelu", "dropout": 0.0}
 
 
 class InterruptionError(Exception):
-    """What the test throws into a running stage."""
+    """Error that the test raises in a running stage."""
 
 
 class Interrupting(SilentReporter):
@@ -104,7 +104,7 @@ print(json.dumps([scores, said]))
 def test_two_processes_have_the_translations_and_scores_of_one(
     make_config: Any, tiny: dict[str, Artifact], world: World, ranks: Ranks, tmp_path: Path, free_port: int
 ) -> None:
-    """Of a model of random weights; half of the references are what it says, so that there is something to score."""
+    """The model has random weights. Half of the references are its own translations, so that BLEU is not zero."""
     job = {"text": str(tmp_path), "tokenizers": str(tiny["tokenizer"].path), "target_language": "ko"}
     job |= {"spelling": ["NFC"], "weights": str(tmp_path / "weights")}
     torch.manual_seed(1)

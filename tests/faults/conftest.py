@@ -23,7 +23,7 @@ COMPUTED = {
     *("update", "epoch", "train_loss", "dev_loss", "best_dev_loss"),
     *("learning_rate", "gradient_norm", "target_tokens", "useful_token_share"),
 }
-"""What of the curves the clock and the machine have no part in."""
+"""Values of the curves that do not depend on the clock or the machine."""
 STAGE_IN_A_PROCESS = str(Path(__file__).with_name("stage_in_a_process.py"))
 TRANSLATION_IN_A_PROCESS = str(Path(__file__).with_name("translation_in_a_process.py"))
 
@@ -44,7 +44,7 @@ class Translation:
         return Path(self.place)
 
     def output(self) -> bytes | None:
-        """What has been made."""
+        """Return the output, or None if there is none yet."""
         return read_bytes(f"{self.place}/{self.name}")
 
     def unreadable(self) -> bytes | None:
@@ -66,7 +66,7 @@ class Translation:
         return len(folder.parts(plan.order.fingerprint).translated()) if plan else 0
 
     def wait_for(self, chunks: int, process: "subprocess.Popen[str]") -> None:
-        """Return when so many chunks are done, while the process runs."""
+        """Return when this many chunks are done, while the process runs."""
 
         def are_done() -> bool:
             assert process.poll() is None, process.communicate()
@@ -102,7 +102,7 @@ class Training:
     config: PipelineConfig
     inputs: dict[str, Artifact]
     within: Sequence[str] = ()
-    """What to put before the command."""
+    """Prefix of the command."""
     stage: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
 
     @property
@@ -118,7 +118,7 @@ class Training:
 
     @property
     def points(self) -> list[dict[str, float]]:
-        """Those of its curves, as far as they are computed."""
+        """Return the points of its curves, without the values that depend on the clock or the machine."""
         return points(self.made)
 
     @property
@@ -142,7 +142,7 @@ class Training:
         return self.stage.wait(patient(SECONDS))
 
     def run(self, processes: int = 2) -> Path:
-        """Run the stage to a good end; the artifact."""
+        """Run the stage, which must succeed, and return the artifact."""
         self.start(processes)
         assert self.wait() == 0, self.log
         return self.made
@@ -159,7 +159,7 @@ class Training:
         until(holds, lambda: f"waited without success: {self.log}", SECONDS, every=0.005)
 
     def wait_for_update(self, update: int) -> None:
-        """Return when so many updates are done, and a checkpoint is whole that is due by then."""
+        """Return when this many updates are done, and the checkpoint that is due by then is complete."""
         due = update >= self.config.train.checkpoint_every
 
         def is_there() -> bool:
@@ -174,7 +174,7 @@ class Training:
         return sorted(processes_naming(str(self.folder)), key=lambda process: process.pid)
 
     def agents(self) -> list[psutil.Process]:
-        """Those of `torchrun`."""
+        """Return the processes of `torchrun`."""
         return [process for process in self.processes() if "torch.distributed.run" in command_line(process)]
 
     def ranks(self) -> list[psutil.Process]:
@@ -195,14 +195,17 @@ class Training:
         return frozen
 
     def kill_all(self) -> None:
-        """kill -9 of the whole tree at one moment: nobody sees another die."""
+        """Kill the whole tree with SIGKILL at one moment, so that no process sees another one die."""
         for process in self.freeze():
             process.kill()
         if self.stage:
             self.stage.wait(patient(SECONDS))
 
     def kept(self) -> bytes:
-        """The curves up to the newest whole checkpoint, clock and all: whoever computes them again writes another."""
+        """Return the curves up to the newest complete checkpoint.
+
+        They contain times, so that a process that computes them again writes others.
+        """
         lines = (self.made / METRICS).read_bytes().splitlines(keepends=True)
         newest = self.newest_complete()
         return b"".join(line for line in lines if line.endswith(b"\n") and json.loads(line)["update"] <= newest)
@@ -253,7 +256,7 @@ def training(
 
 @pytest.fixture(scope="module")
 def translations(tiny_bundle: Path) -> Iterator[Callable[..., Translation]]:
-    """Makes translation jobs, of a source, in a place; in fp32, unless a bundle is given."""
+    """Make translation jobs of a source in a folder or store, in fp32 unless a bundle is given."""
     made: list[Translation] = []
 
     def make(source: str, place: str, bundle: Path = tiny_bundle, name: str = "out.parquet") -> Translation:

@@ -55,7 +55,7 @@ class Command:
 
     @property
     def made(self) -> Path:
-        """What training has made so far."""
+        """Return the folder that training has written so far."""
         (found,) = self.home.glob("artifacts/train/*.partial")
         return found
 
@@ -151,7 +151,7 @@ def test_a_preempted_command_says_so_and_goes_on(nmt: Command, curve: Curve) -> 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Iterator[Settings]:
-    """Of the home in `tmp_path`; the environment that they set is taken back."""
+    """Settings of the home in `tmp_path`. The environment variables that they set are removed at the end."""
     before = dict(os.environ)
     settings = Settings.load({"NMT_HOME": str(tmp_path)})
     settings.prepare()
@@ -177,7 +177,7 @@ def points_in_mlflow(settings: Settings, name: str) -> list[tuple[int, float]]:
 @pytest.mark.faults
 @pytest.mark.cpu(50)
 def test_mlflow_goes_away_and_comes_back(nmt: Command, settings: Settings, curve: Curve, free_port: int) -> None:
-    """Training goes on meanwhile, and afterwards every point is there, once."""
+    """Training continues meanwhile, and afterwards MLflow has each point exactly once."""
     health = f"http://127.0.0.1:{free_port}/health"
     server = start_mlflow(settings, free_port)
     try:
@@ -223,7 +223,7 @@ class Servers:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What tells `nmt` where they are."""
+        """Return the environment variables that tell `nmt` the addresses."""
         return {
             "PREFECT_API_URL": f"http://127.0.0.1:{self.prefect_port}/api",
             "PREFECT_API_AUTH_STRING": self.secret,

@@ -1,5 +1,7 @@
-"""kill -9, SIGTERM and a full disk in the middle of a translation: every line arrives, in the bytes of an undisturbed
-job, whoever ends it. Models translate in int8, which CPUs prefer; those in S3 in fp32.
+"""SIGKILL, SIGTERM and a full disk in the middle of a translation: every line arrives.
+
+The output has the bytes of an undisturbed job, whichever process finishes it. Models translate in int8, which CPUs
+prefer. Those in S3 translate in fp32.
 """
 
 import os
@@ -131,8 +133,10 @@ def stop_in_a_chunk(job: Any, process: "subprocess.Popen[str]") -> None:
 @faults
 @pytest.mark.cpu(20)
 def test_three_share_a_job_one_dies_and_one_is_thought_dead(job: Any, undisturbed: bytes) -> None:
-    """What the first holds is done by others. The second is stopped for longer than its claim holds; it comes back to
-    life when all is done, and does no harm."""
+    """The chunks of the first process are done by the others.
+
+    The second process is stopped for longer than its claim holds. It resumes when all is done, and does no harm.
+    """
     share = 3
 
     def started() -> "subprocess.Popen[str]":
@@ -216,7 +220,7 @@ def test_the_command_goes_on_after_sigterm(
 
 
 CHILDREN = {"dask": "multiprocessing[.]spawn", "ray": "^ray::translate_chunk"}
-"""What the command line of a worker looks like, by the kind of its cluster; Ray's are called after what they do."""
+"""Pattern of the command line of a worker, by the kind of its cluster. Ray names a worker after its task."""
 
 
 @pytest.fixture(params=[pytest.param("dask", marks=faults), pytest.param("ray", marks=nightly)])
@@ -264,7 +268,7 @@ def test_the_flow_loses_nothing_when_a_worker_of_the_cluster_dies(
 
 @pytest.fixture
 def on_a_disk(own_mounts: list[str]) -> Callable[[str, Path], tuple[str, ...]]:
-    """What starts a command that sees a small disk of its own at a folder."""
+    """Make the prefix of a command that sees a small disk of its own at a folder."""
     return lambda size, at: (
         *own_mounts,
         "sh",

@@ -26,7 +26,7 @@ from nmt_core.execution.pool import InProcess
 SHARDS, ROWS = 20, 50_000
 CONFIG = CleanConfig()
 CHILDREN = {"local": "nmt_core.execution.child ", "dask": "multiprocessing.spawn", "ray": "ray::_"}
-"""In the command line of a worker; of Ray's, while it does a task of ours, which it is called after."""
+"""Part of the command line of a worker. Ray names a worker after its task, while it does one of ours."""
 
 
 @pytest.fixture

@@ -33,11 +33,11 @@ TRAIN = {"max_updates": UPDATES, "checkpoint_every": EVERY, "micro_batch_tokens"
 STEADY = TRAIN | {"learning_rate_scale": 0.1, "parallel": "fsdp"}
 NO_DROPOUT = {"dropout": 0.0}  # each process draws its own
 SEED = os.environ.get("NMT_FAULTS_SEED") or f"{random.SystemRandom().randrange(1_000_000)}"
-"""Of the moments at which something is killed: others every time, or those of an earlier time, to look into it."""
+"""Seed of the moments at which something is killed. It differs in each run. Set it to repeat an earlier run."""
 
 
 def draw(what: str, least: int, most: int) -> int:
-    """A number that its name and the seed decide; both stand in the output of a test that fails."""
+    """Return a number that its name and the seed decide. The output of a failed test contains both."""
     number = random.Random(f"{SEED} {what}").randint(least, most)
     print(f"NMT_FAULTS_SEED={SEED}: {what} at {number}")
     return number
@@ -65,7 +65,7 @@ def alone(training: Maker) -> Path:
 
 
 def kill_a_rank(job: Any) -> None:
-    """The other one cannot go on without it."""
+    """Kill one rank. The other one cannot continue without it."""
     ranks = job.ranks()
     ranks[draw("rank", 0, RANKS - 1)].kill()
     until_gone(ranks)
@@ -97,9 +97,9 @@ def preempt(job: Any) -> None:
 
 
 def disturb(job: Any, disturbance: Callable[[Any], None], least: int, most: int) -> bytes:
-    """Disturb a training after some update; the curves that it must not compute again.
+    """Disturb a training after some update, and return the curves that it must not compute again.
 
-    It goes on from its last checkpoint: by itself if it has lost a rank, else with the same command once more.
+    It resumes from its last checkpoint: by itself if it has lost a rank, otherwise when the same command is repeated.
     """
     job.wait_for_update(draw(disturbance.__name__, least, most))
     job.wait_for(lambda: len(job.ranks()) == RANKS)
@@ -125,7 +125,10 @@ def assert_ends_as(undisturbed: Any, job: Any, *kept: bytes) -> None:
 @faults
 @pytest.mark.cpu(80)
 def test_it_ends_as_if_it_had_not_been_disturbed(training: Maker, undisturbed: Any) -> None:
-    """It is disturbed once after each checkpoint; the last time so late that no other follows but the last."""
+    """The training is disturbed once after each checkpoint.
+
+    The last time is so late that only the final checkpoint follows.
+    """
     job = training(TRAIN, {})
     job.start(RANKS)
     kept = [
@@ -209,7 +212,7 @@ def test_another_number_of_processes_goes_on_with_the_same_losses(training: Make
 def test_when_one_of_two_nodes_is_gone_for_good_the_other_goes_on(
     training: Maker, alone: Path, curve: Curve, free_port: int
 ) -> None:
-    """Two `torchrun` agents on the loopback; the first, where the rendezvous is kept, stays."""
+    """Two `torchrun` agents run on the loopback. The first one keeps the rendezvous and stays."""
     job = training(STEADY, NO_DROPOUT)
     settings = job.config
     sections = {"train": settings.train.model_dump(), "model": settings.model.model_dump()}

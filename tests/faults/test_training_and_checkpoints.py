@@ -52,7 +52,7 @@ def torn(job: Any) -> list[Path]:
 
 
 def kill_while_it_saves(job: Any) -> int:
-    """Kill a training while it writes its next checkpoint; the update of that one."""
+    """Kill a training while it writes its next checkpoint, and return the update of that checkpoint."""
     job.wait_for(lambda: torn(job))
     job.freeze()
     (half,) = torn(job)
@@ -108,8 +108,11 @@ def on_a_disk_of(training: Maker, own_mounts: list[str], tmp_path: Path) -> Make
 def test_a_disk_that_fills_in_mid_training_costs_no_update(
     on_a_disk_of: Maker, undisturbed: Path, curve: Curve, tmp_path: Path
 ) -> None:
-    """The weights still fit, and what is written behind training's back does not: the disk is full to the last byte,
-    while the curves go on, until the next checkpoint is due. Then there is room again."""
+    """The weights still fit.
+
+    The files written in the background do not: the disk is full to the last byte, while the curves are still written,
+    until the next checkpoint is due. Then there is space again.
+    """
     job = on_a_disk_of("200m")
     job.start(processes=1)
     job.wait_for_update(EVERY + 1)
@@ -183,7 +186,7 @@ def first_use(shards: TokenShards, options: Any) -> tuple[int, int]:
 
 
 def flip_a_byte(file: Path, number: int) -> str:
-    """Change one byte of a row group so that it can still be read; what reading it says."""
+    """Change one byte of a row group so that it can still be read, and return the message that reading it gives."""
     column = next(
         column
         for index in range(100)

@@ -1,4 +1,4 @@
-"""A translation job, as a process that can be killed; see `Translation` in conftest.py."""
+"""A translation job as a process that can be killed. See `Translation` in conftest.py."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A small pipeline through the real command line, in a folder of its own; one finished run is shared by many tests."""
+"""A small pipeline run by the real command line, in its own folder. Many tests share one finished run."""
 
 import contextlib
 import functools
@@ -45,7 +45,7 @@ class Nmt:
     home: Path
     zygote: Zygote
     prefect: Any = None
-    """The Prefect server to use; None: each run starts one of its own."""
+    """Prefect server to use. None means that each run starts its own."""
     started: list["subprocess.Popen[str]"] = field(default_factory=list)
 
     @property
@@ -63,10 +63,10 @@ class Nmt:
     def start(
         self, *arguments: str, log: Path | None = None, anew: bool = False, **environment: str
     ) -> subprocess.Popen[str]:
-        """Start a command in a process group of its own, as a shell does; `anew`, from an interpreter on.
+        """Start a command in its own process group, as a shell does. With `anew`, start a new interpreter.
 
-        With a log it writes there what it would print. A command that prints much needs it: a process that writes to a
-        full pipe, which nothing reads, stops.
+        If a log is given, the command prints into it. A command that prints much needs one: a process that writes to a
+        full pipe which nothing reads stops.
         """
         self.home.mkdir(parents=True, exist_ok=True)
         surroundings = self.environment | environment
@@ -78,7 +78,7 @@ class Nmt:
         return process
 
     def close(self) -> None:
-        """End what a failed test has left running; the children of a command end with it."""
+        """End the processes that a failed test has left running, with their children."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()
@@ -94,7 +94,7 @@ class Nmt:
         return subprocess.CompletedProcess(arguments, code, out, error)
 
     def run(self, *arguments: str, code: int = 0, anew: bool = False, **environment: str) -> dict[str, Any]:
-        """`nmt run` of the small recipe; its summary."""
+        """Run `nmt run` on the small recipe, and return its summary."""
         done = self("run", *small(), "--json", *arguments, code=code, anew=anew, **environment)
         summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return summary
@@ -174,7 +174,7 @@ class Up:
         return found
 
     def start(self, name: str, **parameters: Any) -> str:
-        """Run a deployment with other values for some parameters; the id of the flow run."""
+        """Run a deployment with other values for some parameters, and return the id of the flow run."""
         deployment = self.deployment(name)
         body = {"parameters": deployment["parameters"] | parameters, "state": {"type": "SCHEDULED"}}
         run: dict[str, Any] = self.call(f"deployments/{deployment['id']}/create_flow_run", body)
@@ -206,7 +206,7 @@ class Up:
         )
 
     def end(self, number: int = signal.SIGINT) -> None:
-        """Ctrl-C; whatever has been started is gone then."""
+        """Press Ctrl-C, and assert that all processes that were started have ended."""
         self.look_at_the_family()
         assert self.process
         os.killpg(self.process.pid, number)
@@ -228,13 +228,13 @@ class Up:
 
 @pytest.fixture(scope="session")
 def ask() -> Callable[[Nmt], Up]:
-    """How to ask servers of a home that a test has started itself."""
+    """Connect to servers of a home that a test has started itself."""
     return Up
 
 
 @pytest.fixture
 def start_up() -> Iterator[Callable[..., Up]]:
-    """Starts `nmt up` on a home; whatever a test does, all of it ends."""
+    """Start `nmt up` on a home. All its processes end, whatever a test does."""
     started: list[Up] = []
 
     def start(nmt: Nmt, *arguments: str, **environment: str) -> Up:
@@ -253,14 +253,14 @@ def small() -> list[str]:
 
 
 def small_config() -> dict[str, Any]:
-    """The same as a configuration, as a form of Prefect gives it."""
+    """The small recipe as a configuration, as a form of Prefect submits it."""
     from nmt_core.recipes.recipe import load_recipe
 
     return load_recipe("quickstart", [f"{key}={value}" for key, value in SMALL.items()]).model_dump(mode="json")
 
 
 def did(summary: dict[str, Any]) -> dict[str, str]:
-    """What became of each stage of a run."""
+    """Return the outcome of each stage of a run."""
     return {stage["name"]: stage["status"] for stage in summary["stages"]}
 
 

@@ -1,4 +1,4 @@
-"""`nmt plan` and `nmt why` tell from where a training would go on, and the training does so."""
+"""`nmt plan` and `nmt why` report from where a training would resume, and the training resumes there."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from nmt_core.train.continuing import CONTINUED
 
 
 def longer(recipe: list[str], updates: int) -> list[str]:
-    """The recipe with so many updates."""
+    """Return the recipe with this many updates."""
     return [*recipe, "--set", f"train.max_updates={updates}"]
 
 

@@ -62,7 +62,7 @@ def surroundings(tmp_path: Path, databases: Any) -> Iterator[None]:
 def test_a_form_may_name_no_code(
     prefect_api: str, surroundings: None, small_recipe: dict[str, Any], scored: dict[str, Any], tmp_path: Path
 ) -> None:
-    """The flow runs here as a worker runs it; that a worker does so is tested below."""
+    """The flow runs here as a worker runs it. A test below checks that a worker does so."""
     from flows.retrain import retrain
 
     clean = small_recipe["clean"] | {"scores": [scored]}

@@ -78,7 +78,7 @@ def commands(nmt: Any, program: Path, project: Path) -> Iterator[Any]:
 
 
 def test_the_command_and_the_engine_of_a_worker_do_not_look_there(untouched: Any, project: Path) -> None:
-    """What is installed here is not a wheel, but starts as that does."""
+    """The package under test is not a wheel, but starts like one."""
     script = str(Path(sys.executable).with_name("nmt"))
     for command, code, word in (
         ([script, "plan", "quickstart", "--until", "download"], 0, "download"),

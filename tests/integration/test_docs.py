@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800), pytest.mark.cpu(250)
 DOCS = Path(__file__).parents[2] / "docs"
 _OWN = {name: value for name, value in SMALL.items() if not name.startswith("corpus.toy.")}
 _TUTORIAL = _OWN | {"split.dev_pairs": 20, "split.test_pairs": 20, "encode.max_length": 128}
-"""What the recipes of the tutorials, which have text of their own, are made small by."""
+"""Options that make the recipes of the tutorials, which have text of their own, small."""
 _PAIRS = re.compile(r"pairs=(\d+)_000")
 _UNTIL_CTRL_C = "until Ctrl-C"
 
@@ -36,7 +36,7 @@ class Block(NamedTuple):
 
 
 def blocks(page: str) -> list[Block]:
-    """Return the blocks of a page in their order; those in a note are indented, and are no part of the lesson."""
+    """Return the blocks of a page in their order. Blocks in a note are indented, and are not part of the tutorial."""
     text = (DOCS / page).read_text(encoding="utf-8")
     found = re.findall(r'^```(\w+)(?: title="([^"]*)")?\n(.*?)^```$', text, re.MULTILINE | re.DOTALL)
     return [Block(*each) for each in found]
@@ -49,11 +49,11 @@ class Reader:
     nmt: Any
     folder: Path
     small: bool = True
-    """Whether recipes of the page are made small when they are run."""
+    """True if recipes of the page are made small when they are run."""
     up: Any = None
-    """What starts and ends a command that runs until Ctrl-C."""
+    """Function that starts and ends a command that runs until Ctrl-C."""
     said: dict[str, str] = dataclasses.field(default_factory=dict)
-    """What each command has printed."""
+    """Output of each command."""
 
     def follow(self, page: str) -> dict[str, str]:
         """Write the files of the page and run its commands, in their order."""

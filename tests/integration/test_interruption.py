@@ -1,4 +1,4 @@
-"""Runs that are ended at any moment: nothing is left running, nothing is half made, and the next run goes on."""
+"""Runs that are ended at any moment: no process and no incomplete artifact is left, and the next run resumes."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def start(nmt: Any, *arguments: str, anew: bool = False) -> "subprocess.Popen[st
 
 
 def end(process: "subprocess.Popen[str]", number: int) -> tuple[str, str, list[psutil.Process]]:
-    """Signal the process group as a terminal does; what was said, and the descendants that outlive it."""
+    """Signal the process group as a terminal does. Return the output, and the descendants that are still alive."""
     family = psutil.Process(process.pid).children(recursive=True)
     os.killpg(process.pid, number)
     try:
@@ -55,14 +55,14 @@ def wait_for(
 
 
 def half_made(home: Path) -> list[Path]:
-    """Folders that are no artifact, and that no later run goes on with."""
+    """Return the folders that are not an artifact and that no later run resumes from."""
     folders = [path for path in home.glob("artifacts/*/*") if path.is_dir() and path.name != "fetching"]
     resumable = [path for path in folders if path.parent.name == "train" and path.name.endswith(".partial")]
     return sorted(set(folders) - set(filter(is_whole, folders)) - set(resumable))
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether a folder is an artifact."""
+    """Return True if a folder is an artifact."""
     files = (folder / "manifest.json", folder / "report.json")
     return not folder.name.endswith(".partial") and all(file.is_file() for file in files)
 
@@ -154,7 +154,7 @@ def test_a_preempted_training_is_killed_in_mlflow_and_no_failure_in_prefect(serv
 
 
 def run_is_ended(nmt: Any, recipe: list[str], ends: Sequence[tuple[int, str]], *, anew: bool) -> set[str]:
-    """End a run as often as asked, each time as a stage begins; the stages that were finished before the last end."""
+    """End a run by each signal when a stage begins. Return the stages that were finished before the last signal."""
     finished: set[str] = set()
     for number, stage in ends:
         process = start(nmt, *recipe, anew=anew)

@@ -71,7 +71,7 @@ KINDS: dict[str, dict[str, Any]] = {
 NO_INT8 = {"rnnsearch-30": {"int8"}}
 BY_COMMAND = "seq2seq-fixed"
 QUICK = ("rnnsearch-30",)
-"""A recurrent network; tests of the quickstart take a Transformer through every stage, and others are variations."""
+"""A recurrent network. Tests of the quickstart take a Transformer through every stage. The others are variations."""
 HERE = [
     pytest.param(recipe, marks=[] if recipe in QUICK else pytest.mark.slow) for recipe in KINDS if recipe != BY_COMMAND
 ]
@@ -151,7 +151,7 @@ def check(recipe: str, summary: dict[str, Any], home: Path) -> None:
 
 
 def check_report(summary: dict[str, Any], html: str) -> None:
-    """The report says that it has no attention, or shows that of sentences that are short enough, if there are any."""
+    """The report says that the model has no attention, or shows the attention of short sentences, if there are any."""
     assert "cannot be shown" not in html
     section = html.split("<h2>Attention</h2>")[1].split("</section>")[0]
     model = summary["config"]["model"]

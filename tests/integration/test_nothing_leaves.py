@@ -46,7 +46,7 @@ SECONDS_UNTIL_TELEMETRY = 13.0  # ONNX Runtime sends its first one nine seconds 
 
 @pytest.fixture
 def surroundings(tmp_path: Path) -> dict[str, str]:
-    """The environment of somebody who has switched nothing off, and whom nothing remembers."""
+    """Environment of a user who has switched nothing off and has never run the program."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("NMT_", "PREFECT_", "MLFLOW_"))}
     proxies = {name for name in kept if name.lower().endswith("_proxy")}
     # ONNX Runtime says nothing where CI is set
@@ -100,7 +100,7 @@ def test_nothing_is_asked_for_later_either(tiny_bundle: Path, surroundings: Mapp
 
 
 def asked_by(kind: str, bundle: Path, surroundings: Mapping[str, str], folder: Path, seconds: float) -> list[str]:
-    """Return what a process asks for that translates, and lives on for so many seconds."""
+    """Return the requests of a process that translates, and then runs for this many seconds."""
     more = modules() if kind == "ours" else []
     command = [sys.executable, "-c", USE, kind, str(bundle), str(seconds), *more]
     home = surroundings | {"HOME": str(folder / kind), "XDG_CACHE_HOME": str(folder / kind / "cache")}

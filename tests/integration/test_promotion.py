@@ -37,7 +37,7 @@ def nmt(registry: Any, zygote: Any) -> Callable[..., str]:
 
 @pytest.fixture
 def home(registry: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where flows find the registry."""
+    """Home in which flows find the registry."""
     monkeypatch.setenv("NMT_HOME", str(registry.home))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     found: Path = registry.home

@@ -25,7 +25,7 @@ def blocks(language: str) -> list[str]:
 
 
 def commands() -> list[str]:
-    """Lines of the shell blocks but for the activation, which the test does by PATH."""
+    """Return the lines of the shell blocks, except the activation, which the test replaces by PATH."""
     lines = "".join(blocks("sh")).splitlines()
     return [line for line in lines if line.strip() and not line.startswith("source ")]
 

@@ -21,7 +21,7 @@ from inputs i join datasets on source_id = dataset_uuid where destination_id = '
 
 
 def datasets(nmt: Any, summary: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """What MLflow lists as the text of a run: name, digest, source, profile and context of each part."""
+    """Return the text of a run as MLflow lists it: name, digest, source, profile and context of each part."""
     found: list[tuple[Any, ...]] = nmt.select("mlflow.db", _DATASETS.format(summary["mlflow_run_id"]))
     return found
 
@@ -200,7 +200,7 @@ def test_the_cost_of_a_run_is_in_the_summary_and_in_mlflow(finished: Finished) -
 
 @pytest.fixture(scope="module")
 def again(continued: Finished, recipe: list[str]) -> tuple[str, dict[str, Any]]:
-    """What the same command prints on a terminal, and its summary."""
+    """Return the output of the same command on a terminal, and its summary."""
     nmt, _ = continued
     before = set(nmt.home.glob("runs/*/summary.json"))
     text = nmt("run", *recipe).stdout

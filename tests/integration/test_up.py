@@ -39,7 +39,7 @@ def up(continued_alone: tuple[Any, dict[str, Any]], ask: Any) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def summary(continued_alone: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
-    """What the run came to that is finished in that home."""
+    """Summary of the run that is finished in that home."""
     return continued_alone[1]
 
 
@@ -157,7 +157,7 @@ def wait_until_it_trains(up: Any, run: str, after: int = 0) -> None:
 
 
 def cancel(up: Any, run: str) -> float:
-    """Cancel a run that trains, as the UI does; seconds until all of its processes have gone."""
+    """Cancel a run that trains, as the UI does. Return the seconds until all of its processes have ended."""
     before = ours(str(up.nmt.home))
     assert any("nmt_core.train" in " ".join(process.cmdline()) for process in before)
     start = time.monotonic()

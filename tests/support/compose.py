@@ -69,7 +69,7 @@ class Project:
         return f"{self.name}-{name}"
 
     def up(self, *services: str) -> None:
-        """Start services in this order. A service that ends by itself must end well; others must become healthy."""
+        """Start services in this order. A service that ends by itself must succeed. Others must become healthy."""
         for service in services:
             if containers.run("podman", "container", "exists", self.full(service)).returncode:
                 containers.podman("run", "--detach", *self._options(service), *self._command(service))
@@ -138,7 +138,7 @@ class Project:
         return containers.build_stand_in(service) if service in _STAND_INS else containers.build("cpu")
 
     def prefect(self, path: str, body: Any = None) -> Any:
-        """Ask the API of Prefect from within its container; None while it is away."""
+        """Send a request to the API of Prefect from within its container. Return None while it is away."""
         code = (
             "import base64, json, os, sys, urllib.request as u\n"
             "path, body = json.load(sys.stdin)\n"

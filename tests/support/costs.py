@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 BUDGET = 8.0
-"""CPU-seconds of a test, with those of the fixtures that it is the first to need."""
+"""CPU-seconds that a test may use, with the fixtures that it is the first to need."""
 ORDER = Path(__file__).parents[1] / "costs.json"
 """CPU-seconds of test files, as they were measured last."""
 _KEY = "cpu-seconds"
@@ -24,7 +24,7 @@ _MOST_LINES = 40
 
 
 def _ticks(process: str) -> int:
-    """Return the clock ticks of a process, and of those of its children that have ended."""
+    """Return the clock ticks of a process and of its children that have ended."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15]))
 
@@ -90,7 +90,7 @@ class Costs:
             self._write(self._file)
 
     def _write(self, file: Path) -> None:
-        """Write the costs of the files that were run, and keep those of others that are still there."""
+        """Write the costs of the files that were run, and keep the costs of other files that still exist."""
         measured: Counter[str] = Counter()
         for test, cost in self._tests.items():
             measured[test.partition("::")[0]] += cost
@@ -116,6 +116,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the costliest files first; the rest stays in its order."""
+    """Put the most expensive files first. The rest keeps its order."""
     costs = read_costs()
     items.sort(key=lambda item: -costs.get(item.nodeid.partition("::")[0], 0))

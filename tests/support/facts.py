@@ -1,4 +1,4 @@
-"""What a message must hold: the place, the value and the remedy. The words between them may change."""
+"""The facts that a message must contain: place, value and remedy. The words between them may change."""
 
 import contextlib
 import re

@@ -12,7 +12,7 @@ _DONE = "done"
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """Return a folder that is made once for all processes which run tests side by side; nobody may write to it."""
+    """Return a folder that is made once for all processes that run tests side by side. No test may write to it."""
     base = factory.getbasetemp()
     folder = (base.parent if base.name.startswith("popen-") else base) / "made-once" / name
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], obje
 
 
 def copy(home: Path, target: Path) -> None:
-    """Copy a home. Where it names its own folder, the copy names the new one; but artifacts stay as they are."""
+    """Copy a home. The copy names the new folder where the home names itself. Artifacts stay as they are."""
     shutil.copytree(home, target)
     old, new = str(home), str(target)
     for file in (path for path in target.rglob("*") if path.is_file() and path.parts[len(target.parts)] != "artifacts"):

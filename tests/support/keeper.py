@@ -1,11 +1,11 @@
 """Nothing outlives a run of pytest, however it ends.
 
 Tests start servers, commands and trainings, most of them in sessions of their own, and fixtures end them. Often pytest
-has no time for its fixtures: xdist kills its workers ten seconds after Ctrl-C, and a training needs longer than that to
-save and end; kill -9 asks nobody. So a run marks its environment, which all that it starts inherits, and has a keeper:
-a process that waits for the end of pytest, and then ends whatever has the mark.
+has no time for its fixtures: xdist kills its workers ten seconds after Ctrl-C, and a training needs longer to save and
+end. After SIGKILL no fixture runs at all. So a run marks its environment, which all its processes inherit, and has a
+keeper. The keeper is a process that waits for the end of pytest, and then ends all processes with the mark.
 
-Tests that start something in an environment which is not theirs add `mark` to it.
+Tests that start a process with another environment add `mark` to it.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Mark the environment and start the keeper; a worker of xdist has inherited both."""
+    """Mark the environment and start the keeper. A worker of xdist has inherited both."""
     if hasattr(config, "workerinput"):
         return
     own, outer = uuid.uuid4().hex, dict(os.environ)

@@ -46,7 +46,7 @@ sys.addaudithook(note)
 
 @functools.cache
 def has_networks() -> bool:
-    """Whether we may make a network of our own here."""
+    """Return True if this process may make a network of its own."""
     return subprocess.run([*_unshare(), "true"], capture_output=True, check=False).returncode == 0
 
 
@@ -55,7 +55,7 @@ def _unshare() -> list[str]:
 
 
 def asked_outside(command: Sequence[str], log: Path, environment: Mapping[str, str], **options: Any) -> list[str]:
-    """Run a command to its end, which must be good; return what it asked for beyond this machine.
+    """Run a command, which must succeed, and return the requests that it sent beyond this machine.
 
     Args:
         command: to run.
@@ -78,7 +78,7 @@ def asked_outside(command: Sequence[str], log: Path, environment: Mapping[str, s
 
 
 def main() -> int:
-    """Run the command; return its exit code."""
+    """Run the command, and return its exit code."""
     log, *command = sys.argv[1:]
     notes = Path(log).open("a", buffering=1, encoding="utf-8")  # noqa: SIM115  # until the process ends
     _lead_all_to_the_loopback()

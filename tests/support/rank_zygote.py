@@ -55,7 +55,7 @@ def run(option: str, program: str, *arguments: str) -> None:
 
 
 def life() -> bool:
-    """Life of this process; whether this is a fork, with a program to run."""
+    """Run this process. Return True in a fork that has a program to run."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     import_all()
     channel.send(b"ready")

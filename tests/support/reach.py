@@ -77,7 +77,7 @@ def changed_files(since: str) -> list[str]:
 
 
 def chosen(files: Iterable[str], seconds: float) -> tuple[list[str], int]:
-    """Return the files of which the costs fit into so many CPU-seconds, and how many do not fit."""
+    """Return the files whose costs fit into this many CPU-seconds, and how many do not fit."""
     costs, fitting, left_out = read_costs(), [], 0
     for file in files:
         cost = costs.get(file, _UNKNOWN)

@@ -1,6 +1,6 @@
 """A Slurm cluster on this machine: the real controller and two nodes, as processes that end with the cluster.
 
-The programs are those of Debian's packages slurmctld, slurmd, slurm-client and munge. They must run as root.
+The programs come from Debian's packages slurmctld, slurmd, slurm-client and munge. They must run as root.
 """
 
 import contextlib
@@ -135,7 +135,7 @@ class SlurmCluster:
         return self.do("squeue", "--noheader", "--format=%i").stdout.split()
 
     def job(self, number: str) -> dict[str, str]:
-        """What the controller knows of a job."""
+        """Return the controller's description of a job."""
         words = self.do("scontrol", "show", "job", number).stdout.split()
         return dict(word.split("=", 1) for word in words if "=" in word)
 

@@ -15,7 +15,7 @@ from nmt_core.train.status import Status, write_status
 
 @dataclass
 class _Heard(io.TextIOBase):
-    """What is printed, line by line."""
+    """Stream that passes on each line that is printed."""
 
     take: Callable[[str], object]
     said: list[str] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Here:
 
     world: World
     take: Callable[[str], object] = lambda _: None
-    """Gets each line when it is printed; the stage gets them at the end."""
+    """Function that gets each line when it is printed. The stage gets all lines at the end."""
 
     @contextlib.contextmanager
     def launch(self, folder: Path) -> Iterator[_Heard]:

@@ -61,7 +61,7 @@ def until_gone(processes: Iterable[psutil.Process], failing: str = "these live o
 
 
 def runs(process: psutil.Process) -> bool:
-    """Return whether a process is there. Perhaps nobody is left to bury it: a zombie does not count."""
+    """Return True if a process is running. A zombie does not count, because it may have no parent that reaps it."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

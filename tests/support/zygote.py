@@ -128,7 +128,7 @@ class Forker:
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._statuses: dict[int, int] = {}
-        """Where to report the end of each fork, by process id."""
+        """Descriptor of the pipe on which the end of each fork is reported, by process id."""
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -149,7 +149,7 @@ class Forker:
                     return True
 
     def _fork(self, request: dict[str, Any], files: list[int]) -> bool:
-        """Fork; whether this is the new process."""
+        """Fork, and return True in the new process."""
         threads = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
         assert len(set(threads) - IDLE) == 1, f"to fork is not safe beside other threads: {threads}"
         process = os.fork()
@@ -193,7 +193,7 @@ class Forker:
 
 
 def life() -> bool:
-    """Life of this process; whether this is a fork, with a command to run."""
+    """Run this process. Return True in a fork that has a command to run."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     import_all()
     channel.send(b"ready")

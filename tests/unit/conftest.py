@@ -1,4 +1,4 @@
-"""What unit tests share: workers, which start once."""
+"""Fixtures that unit tests share: workers, which start once."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Stage functions small enough to see through; the tests name them, and start this file as a process of its own.
+"""Stage functions that are small enough to understand at a glance. Tests name them, and start this file as a process.
 
 Each call is written into the file that SMALL_STAGES_JOURNAL names, so that tests can count what really ran.
 """
@@ -51,7 +51,7 @@ def reads_undeclared(config: PipelineConfig, inputs: Inputs, out: Path, job: Job
 
 
 def fails_once(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> StageReport:
-    """Fails half-way, and goes on from the half if it is still there."""
+    """Fail half-way, and resume from the half if it is still there."""
     half = out / "half.txt"
     write_down("resumed" if half.exists() else "started")
     if not half.exists():

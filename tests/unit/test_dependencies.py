@@ -1,4 +1,4 @@
-"""What is installed where: one build of onnxruntime on each machine, and no operators but its own."""
+"""Dependencies of each installation: one build of onnxruntime on each machine, and no operators except its own."""
 
 import tomllib
 from pathlib import Path

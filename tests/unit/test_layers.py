@@ -15,7 +15,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def test_the_layers_are_those_of_the_package() -> None:
-    """`make check` holds the imports to the layers of pyproject.toml; the docstring shows them to readers."""
+    """`make check` holds the imports to the layers of pyproject.toml. The docstring shows them to readers."""
     contract = PROJECT["tool"]["importlinter"]["contracts"][0]
     declared = [{name.strip() for name in layer.split(":")} for layer in reversed(contract["layers"])]
     _, _, listed = (nmt_core.__doc__ or "").partition("declares:")
@@ -24,7 +24,7 @@ def test_the_layers_are_those_of_the_package() -> None:
 
 
 def import_without(module: str, blocked: set[str]) -> str:
-    """Import a module in a process where others cannot be imported; what was said on the way to failure."""
+    """Import a module in a process where others cannot be imported, and return the messages up to a failure."""
     code = f"import sys; sys.modules.update(dict.fromkeys({sorted(blocked)!r})); import {module}"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
 

@@ -139,7 +139,10 @@ TRAINED = {
 
 @pytest.mark.parametrize("name", RECURRENT)
 def test_the_published_recurrent_models(name: str) -> None:
-    """Bahdanau et al. 2015, 4.2 and A.2.3; Sutskever et al. 2014, 3.4; Luong et al. 2015, 4.1."""
+    """Sources: Bahdanau et al. 2015, sections 4.2 and A.2.3.
+
+    Sutskever et al. 2014, section 3.4. Luong et al. 2015, section 4.1.
+    """
     cell, attention, embedding, hidden, layers, both_ways, is_reversed, words = RECURRENT[name]
     config = load_recipe(name)
     model, rnn = config.model, config.model.rnn
@@ -157,7 +160,10 @@ def test_the_published_recurrent_models(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_the_published_recurrent_training(name: str) -> None:
-    """Bahdanau et al. 2015, 4.1, B.2 and Table 2; Sutskever et al. 2014, 3.1 and 3.4; Luong et al. 2015, 4.1."""
+    """Sources: Bahdanau et al. 2015, sections 4.1, B.2 and Table 2.
+
+    Sutskever et al. 2014, sections 3.1 and 3.4. Luong et al. 2015, section 4.1.
+    """
     *vocabularies, sentences, updates, norm, optimizer = TRAINED[name]
     config = load_recipe(name)
     tokenizer, train = config.tokenizer, config.train
@@ -186,7 +192,7 @@ def test_sutskever_et_al_count_as_many_parameters() -> None:
     [(name, "wmt14-en-de-base" if name == "seq2seq-dot" else "wmt14-en-fr-base") for name in RECURRENT],
 )
 def test_they_read_the_same_corpora_as_the_transformer(name: str, same: str) -> None:
-    """Whose addresses, members and checksums are tested below."""
+    """The addresses, members and checksums of the Transformer's corpora are tested below."""
     mine, theirs = load_recipe(name), load_recipe(same)
     assert mine.corpus.train == theirs.corpus.train and mine.corpus.licence == theirs.corpus.licence
     assert mine.languages == theirs.languages
@@ -221,7 +227,7 @@ MEMBERS = {
     "un": [f"un/undoc.2000.{two}-en.{one}" for two in ("es", "fr") for one in (two, "en")],
     "giga-fren": ["giga-fren.release2.fixed.en.gz", "giga-fren.release2.fixed.fr.gz"],
 }
-"""What the archives hold, each name as the published readers of these corpora have it."""
+"""Members of the archives, each by the name that the published readers of these corpora use."""
 
 
 def corpora() -> Iterator[tuple[PipelineConfig, ParallelCorpus]]:

@@ -1,4 +1,4 @@
-"""A bundle translates any text, line by line, without torch; a damaged one is refused."""
+"""A bundle translates any text, line by line, without torch. A damaged one is refused."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Nothing that is loaded can run code, and no secret is in a file; what ruff's rules (S) see is left to them."""
+"""No file that is loaded can run code, and no secret is in a file. What ruff's rules (S) check is left to them."""
 
 import ast
 import re
@@ -48,7 +48,7 @@ def test_nothing_is_unpickled() -> None:
 
 
 def unpickles(function: str, call: ast.Call) -> bool:
-    """Whether a call may run code that is in what it loads."""
+    """Return True if a call may run code that is in the data that it loads."""
     return (
         (function == "torch.load" and not says(call, "weights_only", True))
         or (function in {"numpy.load", "np.load"} and says(call, "allow_pickle", True))
@@ -57,7 +57,10 @@ def unpickles(function: str, call: ast.Call) -> bool:
 
 
 def test_archives_are_opened_in_one_place() -> None:
-    """`corpus/formats` bounds their size and refuses paths that lead out of them; nothing else unpacks anything."""
+    """`formats` bounds the size of archives and refuses paths that lead out of them.
+
+    No other package unpacks anything.
+    """
     elsewhere = [file for file in FILES if "corpus/formats" not in str(file)]
     unpacking = (".extractall", ".unpack_archive")
     assert [name(file) for file in elsewhere if any(call.endswith(unpacking) for call, _ in calls(file))] == []

@@ -1,4 +1,4 @@
-"""What operators have: a webhook that Prefect calls, workers that come and go, and runs that train meanwhile."""
+"""Means of an operator: a webhook that Prefect calls, workers that come and go, and runs that train meanwhile."""
 
 import contextlib
 import http.server
@@ -21,13 +21,13 @@ _UNDER_WAY = ["SCHEDULED", "PENDING", "RUNNING", "CANCELLING"]
 
 
 class Webhook:
-    """What a chat's server is to Prefect: it takes whatever is posted, and here keeps it."""
+    """Server of a chat for Prefect: it accepts each message, and keeps it here."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
         """Paths that were called, with their queries."""
         self.bodies: list[dict[str, Any]] = []
-        """What was posted, as it came."""
+        """Messages in the order in which they were posted."""
         told = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -43,7 +43,7 @@ class Webhook:
         self.address = f"http://127.0.0.1:{self.server.server_port}/failures"
 
     def about(self, flow_run: str) -> list[dict[str, Any]]:
-        """What was posted about a flow run."""
+        """Return the messages about a flow run."""
         return [body for body in list(self.bodies) if body["flow_run"] == flow_run]
 
     def told_of(self, flow_run: str) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def webhook() -> Iterator[Webhook]:
 
 
 def kill_all(processes: Iterable[psutil.Process]) -> None:
-    """kill -9 of processes and all their descendants, at one moment: nobody sees another die."""
+    """Kill processes and all their descendants with SIGKILL at one moment, so that no process sees another one die."""
     alive = [process for process in processes if process.is_running()]
     family = dict.fromkeys(member for each in alive for member in (each, *each.children(recursive=True)))
     for act in (psutil.Process.suspend, psutil.Process.kill):
@@ -129,7 +129,7 @@ class Operator:
         until(trains, lambda: str(self.up.call(f"flow_runs/{run}")["state"]), SECONDS_UNTIL_TRAINING, every=0.1)
 
     def saved_at(self, run: str) -> int:
-        """Update of the newest whole checkpoint that a run's training has saved itself; 0 if there is none."""
+        """Return the update of the newest complete checkpoint that a run's training has saved itself, or 0."""
         return saved_at(self.training_of(run))
 
     def wait_for_heartbeat(self, run: str) -> None:
@@ -138,7 +138,7 @@ class Operator:
         until(lambda: self.up.call("events/filter", {"filter": ours})["events"], "no heartbeat", every=0.5)
 
     def _story(self, run: str) -> str:
-        """States that a run was in and the end of its log, for whoever wonders how it came to its end."""
+        """Return the states that a run was in and the end of its log, which explain how it ended."""
         states = self.up.call(f"flow_run_states/?flow_run_id={run}")
         ours = {"logs": {"flow_run_id": {"any_": [run]}}, "sort": "TIMESTAMP_DESC", "limit": 40}
         log = [f"{line['timestamp']} {line['message']}" for line in reversed(self.up.call("logs/filter", ours))]
@@ -162,7 +162,7 @@ class Operator:
 
 @pytest.fixture
 def operate(tmp_path: Path) -> Iterator[Callable[[Any], Operator]]:
-    """Gives an operator to a server. All that it has started ends; what it said is shown if the test fails."""
+    """Give an operator to a server. All processes that it starts end. Their output is shown if the test fails."""
     operators: list[Operator] = []
 
     def begin(up: Any) -> Operator:

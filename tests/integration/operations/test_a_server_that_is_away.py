@@ -57,8 +57,10 @@ def prefect_alone(nmt: Any, free_port: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def deserted(nmt: Any, prefect_alone: Callable[[], Server], ask: Any, operate: Callable[[Any], Any]) -> Deserted:
-    """Starts a training, has its server away for so many seconds, and gives the server that is back, its operator
-    and the run."""
+    """Start a training, and stop its server for this many seconds.
+
+    Returns the server that is back, its operator and the run.
+    """
 
     def begin(recipe: dict[str, Any], seconds: float) -> tuple[Any, Any, str]:
         server = prefect_alone()

@@ -1,6 +1,6 @@
-"""Worker killed or ended, or machine gone, while a run trains: what lives goes on, of the dead it is said.
+"""A worker is killed or ended, or a machine disappears, while a run trains.
 
-The servers are those of one `nmt up`, workers are `nmt worker`.
+The rest continues, and the loss is reported. The servers are the servers of one `nmt up`, and workers are `nmt worker`.
 """
 
 import json

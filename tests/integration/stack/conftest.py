@@ -1,7 +1,7 @@
 """The services of infra/compose.yaml as processes of this machine: the same commands with the same settings.
 
-What differs: every port is a free one of 127.0.0.1, moto's server stands in place of SeaweedFS, and PostgreSQL and
-Caddy are those of Debian; an older Caddy spells `basic_auth` in another way.
+Differences: every port is a free one of 127.0.0.1, moto's server replaces SeaweedFS, and PostgreSQL and Caddy come from
+Debian. An older Caddy spells `basic_auth` in another way.
 """
 
 import contextlib
@@ -135,7 +135,7 @@ class Stack:
 
     folder: Path
     values: dict[str, str]
-    """What the file `.env` would hold."""
+    """Values that the file `.env` would hold."""
     ports: dict[str, str]
     """A port of this machine for each of the compose file's."""
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -150,14 +150,14 @@ class Stack:
         return self.folder / "home"
 
     def environment(self, service: str) -> dict[str, str]:
-        """What a service finds, with our addresses in place of the containers'."""
+        """Return the environment variables of a service, with our addresses in place of the containers'."""
         own = {name: self._here(value) for name, value in self._services[service]["environment"].items()}
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # as the image has it
         places = {"PREFECT_HOME": str(self.folder / service), "XDG_DATA_HOME": str(self.folder / service)}
         return _environment() | own | places | {"PATH": path, "NMT_THREADS": "1"}
 
     def start(self, service: str, health: str = "") -> None:
-        """Start the service's command; return as soon as the health address answers, or the command has ended."""
+        """Start the service's command. Return as soon as the health address answers, or the command has ended."""
         program, *arguments = (self._here(word) for word in self._services[service]["command"])
         self.run(service, [sys.executable, *_PROGRAMS[program], *arguments], health)
 
@@ -204,7 +204,7 @@ class Stack:
         self.postgres.stop()
 
     def prefect(self, path: str, body: Any = None) -> Any:
-        """Ask Prefect, with the password; it may be away for a moment."""
+        """Send a request with the password to Prefect, which may be away for a moment."""
         api = self._here("http://prefect:4200/api")
         data = None if body is None else json.dumps(body).encode()
         own = headers(api, f"nmt:{self.values['NMT_PASSWORD']}")
@@ -223,7 +223,7 @@ class Stack:
         return until(answer, f"no answer to {path}", every=1)[0]
 
     def retrain(self, config: dict[str, Any]) -> str:
-        """Submit a retraining to the work pool; the id of its flow run."""
+        """Submit a retraining to the work pool, and return the id of its flow run."""
         deployment = self.prefect("deployments/name/retrain/quickstart")
         body = {"parameters": {"config": config}, "state": {"type": "SCHEDULED"}}
         return str(self.prefect(f"deployments/{deployment['id']}/create_flow_run", body)["id"])

@@ -32,7 +32,7 @@ _MILLISECONDS = 120_000  # for whatever a page should show
 
 
 class CommandLines:
-    """Everything that `ps` shows to anybody on this machine while the block lasts."""
+    """All command lines that `ps` shows to every user of this machine while the block lasts."""
 
     def __init__(self) -> None:
         self.seen: set[bytes] = set()
@@ -65,7 +65,7 @@ class Retrained:
 
     @property
     def name(self) -> str:
-        """Of the recipe and the model."""
+        """Return the name of the recipe and of the model."""
         return str(self.config["name"])
 
     @property
@@ -126,7 +126,7 @@ def test_its_files_lie_in_s3(retrained: Retrained) -> None:
 
 @pytest.mark.slow
 def test_its_artifacts_lie_in_s3_too(retrained: Retrained) -> None:
-    """Each stage has published its own in NMT_STORE; the files of a stage lie below `stage/fingerprint`."""
+    """Each stage has published its artifact in NMT_STORE. The files of a stage are below `stage/fingerprint`."""
     manifests = [file.split("/") for file in retrained.bucket.find("artifacts") if file.endswith("/manifest.json")]
     assert {stage for *_, stage, _, _ in manifests} == {*STEPS} - {"register"}
 

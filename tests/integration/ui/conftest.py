@@ -1,4 +1,4 @@
-"""A browser, a page that asks for nothing outside, and pictures of it; `nmt up`, and a page of another site."""
+"""A browser, a page that requests nothing from outside, and screenshots. Also `nmt up`, and a page of another site."""
 
 import http.server
 import os
@@ -24,7 +24,7 @@ _FEW_FRAMES = "window.requestAnimationFrame = draw => setTimeout(() => draw(perf
 
 @pytest.fixture(scope="module")
 def browser(chromium: Any) -> Any:
-    """Of all tests here."""
+    """Browser of all tests in this folder."""
     return chromium()
 
 
@@ -114,7 +114,7 @@ class Careless:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[[], Careless]]:
-    """Starts servers that let pages of every site read all they say; one of them serves the page itself."""
+    """Start servers that let pages of every site read their answers. One of them serves such a page itself."""
     started: list[tuple[http.server.ThreadingHTTPServer, threading.Thread]] = []
 
     def start() -> Careless:

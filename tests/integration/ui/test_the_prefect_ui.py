@@ -49,12 +49,12 @@ _UNREADABLE_BY_NATURE = {
 
 
 def option(page: Any, title: str) -> Any:
-    """What a form shows for one option."""
+    """Return the part of a form that shows one option."""
     return page.locator(".schema-form-property", has=page.get_by_text(f"{title} (Optional)", exact=True)).last
 
 
 def run_from_the_form(page: Any, deployment: str) -> str:
-    """Press Submit, once; the id of the flow run."""
+    """Press Submit once, and return the id of the flow run."""
     with page.expect_response(re.compile(rf"/deployments/{deployment}/create_flow_run")) as answer:
         page.get_by_role("button", name="Submit").click()
     assert answer.value.ok, answer.value.text()
@@ -287,7 +287,7 @@ def test_two_ranks_that_are_cancelled_end_with_a_checkpoint(
 
 
 def statuses_of(page: Any, server: str) -> list[tuple[str, int]]:
-    """What a server answers from now on, as the browser sees it, whether or not the page does."""
+    """Return a list to which each answer of a server is added, as the browser sees it, even if the page does not."""
     seen: list[tuple[str, int]] = []
 
     def note(response: Any) -> None:
@@ -362,7 +362,7 @@ def test_a_page_of_another_site_gets_nothing_and_the_ui_works(
 
 
 def start_with(up: Any, deployment: str, variable: str) -> int:
-    """Start a run with a value of one's own for a job variable; the status of the answer."""
+    """Start a run with a changed job variable, and return the status of the answer."""
     value = {"PYTHONPATH": "/tmp"} if variable == "env" else "/tmp"
     body = {"state": {"type": "SCHEDULED"}, "job_variables": {variable: value} if variable else {}}
     try:

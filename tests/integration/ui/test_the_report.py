@@ -60,7 +60,7 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def report(continued: tuple[Any, dict[str, Any]]) -> Path:
-    """Of a second training, which has a champion beside it, and says more than that one had learnt to say."""
+    """Report of a second training, which has a champion to compare with."""
     nmt, _ = continued
     summary = nmt.run(*(part for change in _LONGER for part in ("--set", change)))
     assert (summary["model"]["version"], summary["champion"]["version"]) == ("2", "1"), "it is slower by half"

@@ -1,4 +1,4 @@
-"""What a recipe is made of: the size of the vocabulary and of the model, the length of training, the gate."""
+"""Contents of a suggested recipe: size of the vocabulary and of the model, length of training, and gate."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is found of text: corpora among files, their languages, their size, and what is wrong with them."""
+"""Facts that are found in text: corpora among files, their languages, their size, and their defects."""
 
 import gzip
 import json

@@ -160,7 +160,7 @@ def test_when_nothing_is_left_the_option_is_named(encode: Any) -> None:
 
 @pytest.fixture(scope="module")
 def uneven(tiny: dict[str, Artifact], tmp_path_factory: pytest.TempPathFactory) -> Artifact:
-    """Three times the tiny text, in shards of other sizes than those asked for; one is empty."""
+    """Artifact with three times the tiny text, in shards of unusual sizes. One shard is empty."""
     split = Artifact("split", "0" * 32, tmp_path_factory.mktemp("uneven") / "split")
     split.path.mkdir()
     text = pl.read_parquet(tiny["split"].path / "train-*.parquet")

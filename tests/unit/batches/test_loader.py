@@ -22,7 +22,7 @@ from nmt_core.tokenizer.tokenizer import EOS_ID
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> TokenShards:
-    """2,000 pairs in row groups of 50; the first id of each source is the number of the pair."""
+    """2,000 pairs in row groups of 50. The first id of each source is the number of the pair."""
     draw, file = np.random.default_rng(1), tmp_path_factory.mktemp("shards") / "train-00000.parquet"
     sides: list[list[list[int]]] = [[], []]
     for number in range(2_000):
@@ -115,7 +115,7 @@ def test_a_damaged_row_group_ends_it_where_it_is_wanted(shards: TokenShards, tmp
 
 
 def test_it_counts_how_long_it_kept_training_waiting(shards: TokenShards, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock on which it takes a second to read a block; only what is read while training waits counts."""
+    """A clock is used on which reading a block takes a second. Only reads for which training waits count."""
     read, now, may_read, takes_time = TokenShards.read, [0.0], threading.Event(), [1.0]
 
     def slow(self: TokenShards, *arguments: Any) -> Any:

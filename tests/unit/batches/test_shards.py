@@ -78,7 +78,10 @@ def test_a_shard_that_is_cut_short_is_named(
 def test_any_flipped_bit_is_noticed_or_harmless(
     tiny: dict[str, Artifact], copy_of: Callable[[Artifact], Artifact]
 ) -> None:
-    """The row group is named, with both hashes where it can be read at all; what is read is what was written."""
+    """The message names the row group, with both hashes if it can be read at all.
+
+    Data that is read is data that was written.
+    """
     shard = copy_of(tiny["encode"]).path / "train-00000.parquet"
     whole, expected = shard.read_bytes(), rows(read_pairs([shard]))
     messages = []

@@ -1,4 +1,7 @@
-"""Every option is described, bounded and frozen; the defaults are the paper's; wrong combinations are refused."""
+"""Each option is described, bounded and frozen.
+
+Defaults are the values of the paper. Wrong combinations are refused.
+"""
 
 import subprocess
 import sys
@@ -248,7 +251,7 @@ def test_a_pair_cannot_be_longer_than_the_model_has_positions(max_length: int) -
 
 
 def test_an_update_cannot_be_smaller_than_the_longest_pair() -> None:
-    """`train.max_tokens` promises that no batch is larger; a single long pair would be."""
+    """`train.max_tokens` promises that no batch is larger, but a single long pair would be."""
     with pytest.raises(ValidationError, match="max_tokens"):
         PipelineConfig.model_validate(
             TOY | {"encode": {"max_length": 128}, "train": {"micro_batch_tokens": 256, "max_tokens": 200}}

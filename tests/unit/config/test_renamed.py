@@ -1,4 +1,4 @@
-"""What earlier versions wrote stays readable and keeps its fingerprint; a recipe is told today's names."""
+"""Data of earlier versions stays readable and keeps its fingerprint. A recipe gets a message with the present names."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -55,7 +55,7 @@ def cleaned(
     recipe: Recipe,
     run_until: RunUntil,
 ) -> tuple[pl.DataFrame, pl.DataFrame, CleanReport]:
-    """What is kept, what is dropped, and the report."""
+    """Return the kept pairs, the dropped pairs and the report."""
     (tmp_path / "functions_of_others.py").write_text(MODULE, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "words.txt").write_text("darned\n", encoding="utf-8")

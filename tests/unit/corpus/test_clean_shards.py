@@ -93,7 +93,7 @@ def test_files_between_the_steps_may_lie_in_any_store(
 def test_a_worker_that_lives_on_does_not_mistake_old_held_out_text_for_new(
     tmp_path: Path, recipe: Recipe, download_of: DownloadOf, clean_into: CleanInto
 ) -> None:
-    """The same folder twice, as after `--force download` of a file that has changed under its address."""
+    """Clean the same folder twice, as after `--force download` of a file that has changed under its address."""
     text = list(sentences(20))
     download = download_of(tmp_path / "download", {("train", "news"): text, ("test", "main"): text[:1]})
     before = clean_into(tmp_path / "out", recipe(corpus={"toy": {}}), download)

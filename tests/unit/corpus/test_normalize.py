@@ -353,7 +353,7 @@ def test_punctuation_is_idempotent(texts: list[str], form: UnicodeForm, language
     st.sampled_from(["en", "de", "cs", "ko", "ja"]),
 )
 def test_a_line_is_spelt_as_a_column_is(line: str, form: UnicodeForm, punctuation: Punctuation, language: str) -> None:
-    """What has no entities, that is, and nothing that training drops: controls that stand for no character."""
+    """This holds for lines without entities, and without controls that represent no character, which training drops."""
     column = pl.Series([line])
     assume("&" not in line)
     assume(not re.search("[\x81\x8d\x8f\x90\x9d]", line))

@@ -1,4 +1,4 @@
-"""What decides a download, and what its index says."""
+"""Facts that identify a download, and the content of its index."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Of a document, the text is translated and every other byte stays."""
+"""The text of a document is translated, and every other byte stays."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""Intervals, and p-values of randomisation, are those of sacreBLEU's own command, and all mean what they should."""
+"""Intervals and p-values of randomisation equal the values of sacreBLEU's own command, and mean what they should."""
 
 import random
 import re

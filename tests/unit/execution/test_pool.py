@@ -1,4 +1,4 @@
-"""The same tasks, the same results and the same errors, whoever works and whoever of them dies."""
+"""The same tasks give the same results and the same errors, whichever workers run them and whichever die."""
 
 import itertools
 import operator

@@ -109,7 +109,7 @@ def test_children_end_that_were_started_as_we_died(tmp_path: Path) -> None:
 
 
 def test_python_does_not_fork_itself_where_a_signal_could_be_lost() -> None:
-    """What it calls after a fork, such as the release of the lock of `logging`, drops exceptions."""
+    """Functions that Python calls after a fork, such as the release of the lock of `logging`, drop exceptions."""
     code = (
         "import os, subprocess, sys; from nmt_core.execution import processes\n"
         "os.register_at_fork(before=lambda: print('forked', flush=True))\n"
@@ -119,7 +119,7 @@ def test_python_does_not_fork_itself_where_a_signal_could_be_lost() -> None:
 
 
 def test_a_second_request_may_come_while_the_first_is_being_noted() -> None:
-    """As it does when a cluster asks all processes of a job, and the launcher passes it on to its ranks."""
+    """This happens when a cluster signals all processes of a job, and the launcher forwards the signal to its ranks."""
     process = start(_ASKED_WHILE_BEING_ASKED)
     try:
         out, _ = process.communicate(timeout=patient(20))

@@ -29,7 +29,7 @@ VOID = {"meta", "link", "br", "img", "input"}
 
 
 class Page(HTMLParser):
-    """What is in a page, and whether every element that is opened is closed."""
+    """Parser that collects the content of a page, and checks that every element that is opened is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

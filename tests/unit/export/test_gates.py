@@ -1,4 +1,4 @@
-"""What the gates look at: lines from all over the dev set, and whether fp16 can hold a model's numbers."""
+"""Inputs of the gates: lines from all over the dev set, and whether fp16 can hold a model's numbers."""
 
 import copy
 from collections.abc import Callable
@@ -78,7 +78,7 @@ def test_an_empty_dev_set_is_refused(gates_of: Callable[..., Gates], tiny_model:
 
 
 def in_a_layer(vocab_size: int) -> TranslationModel:
-    """What ReLU lets through is large, and is made small again."""
+    """Make a model in which the values after ReLU are large, and are made small again."""
     model = random_model(ModelConfig(**SIZES), vocab_size)
     model.encoder[1].feed_forward.inner.weight.data *= 1e5
     model.encoder[1].feed_forward.outer.weight.data *= 1e-5

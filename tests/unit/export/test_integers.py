@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from nmt_core.export.integers import integers_of
 
 GREATEST = 255
-"""Of what is multiplied with the weights."""
+"""Largest integer that is multiplied with the weights."""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def product() -> onnxruntime.InferenceSession:
 
 
 def weights() -> st.SearchStrategy[np.ndarray]:
-    """[O, I], of any size; often with the greatest side by side."""
+    """Draw weights [O, I] of any size, often with the largest values side by side."""
     sizes = st.tuples(st.integers(1, 40), st.integers(1, 70))
     numbers = st.floats(-1_000, 1_000, width=32) | st.sampled_from([-1_000.0, 1_000.0])
     return sizes.flatmap(lambda shape: arrays.arrays(np.float32, shape, elements=numbers))

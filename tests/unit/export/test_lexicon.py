@@ -23,7 +23,7 @@ def pieces(lines: Sequence[Sequence[int]]) -> Pieces:
 
 
 def text(words: int, lines: int, seed: int = 1) -> tuple[Lines, Lines, dict[int, int]]:
-    """Sentences of words, in another order on the other side; each has a piece before it that says nothing."""
+    """Return sentences of words, in another order on the other side. A piece without meaning precedes each word."""
     generator = np.random.default_rng(seed)
     names = np.arange(FIRST + 1, FIRST + 1 + words)
     translation = dict(zip(names.tolist(), generator.permutation(names).tolist(), strict=True))
@@ -62,7 +62,7 @@ def test_the_translation_of_a_piece_comes_first() -> None:
 
 
 def test_neighbours_are_explained_by_what_they_translate() -> None:
-    """8 follows 7 wherever that stands, and also goes without it; only the model knows whose translation 18 is."""
+    """8 follows 7 wherever 7 is, and also occurs without it. Only the model knows which of them 18 translates."""
     sources = [[7, 8], [7, 8, 9], [8, 9], [8], [8, 9]] * 20
     targets = [[17, 18], [18, 17, 19], [18, 19], [18], [19, 18]] * 20
     found_VK = likeliest(pieces(sources), pieces(targets), (20, 20), 1)

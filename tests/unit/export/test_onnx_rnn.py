@@ -1,4 +1,4 @@
-"""The stage makes a bundle of a recurrent model as of any other, but for int8."""
+"""The stage makes a bundle of a recurrent model like any other, except int8."""
 
 import json
 import shutil

@@ -63,7 +63,10 @@ def test_another_translation_is_refused_however_near(tiny_model: Transformer, ti
 
 
 def tied(model: Transformer) -> list[Transformer]:
-    """Two models to which tokens 5 and 6 are likely, as much as each other to a millionth; one takes 5, the other 6."""
+    """Make two models to which tokens 5 and 6 are likely, with a difference of a millionth.
+
+    One takes 5, the other 6.
+    """
     models = [copy.deepcopy(model), copy.deepcopy(model)]
     for model, favoured, other in zip(models, (5, 6), (6, 5), strict=True):
         weight = model.output.weight.data
@@ -81,7 +84,7 @@ def test_a_tie_stops_nobody(tiny_model: Transformer) -> None:
 
 
 def test_the_whole_beam_has_to_be_the_same(tiny_model: Transformer) -> None:
-    """Where the best hypotheses are, the others may not be."""
+    """The best hypotheses may be equal where the others differ."""
     other = copy.deepcopy(tiny_model)
     with torch.random.fork_rng():
         torch.manual_seed(1)

@@ -34,7 +34,7 @@ def product() -> onnxruntime.InferenceSession:
 
 
 def some_floats(shape: tuple[int, int]) -> st.SearchStrategy[np.ndarray]:
-    """Of sizes that are met in a trained model, and larger ones."""
+    """Draw numbers of the magnitudes of a trained model, and larger ones."""
     return arrays.arrays(np.float32, shape, elements=st.floats(-1_000, 1_000, width=32))
 
 

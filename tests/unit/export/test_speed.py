@@ -1,4 +1,4 @@
-"""How fast one model is beside another: no chance decides it."""
+"""Speed of one model relative to another, which does not depend on chance."""
 
 import random
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def both(tiny_bundle: Path) -> tuple[Translator, Translator]:
 
 
 def test_chance_decides_nothing(both: tuple[Translator, Translator], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two equal models, each is found to be half as fast now and then, as measured on small ones."""
+    """One of two equal models is now and then measured at half the speed, as happens with small models."""
     clock, chance, order = [0.0], random.Random(1), list[Translator]()
 
     def rate(translator: Translator, lines: Sequence[str]) -> tuple[list[Any], float]:

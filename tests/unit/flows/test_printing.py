@@ -30,7 +30,7 @@ def recipe(tmp_path: Path) -> Path:
 
 
 def nmt(folder: Path, *arguments: str) -> str:
-    """What a command prints, which must end well."""
+    """Return the output of a command, which must succeed."""
     command = [sys.executable, "-c", "from flows.cli.app import main; main()", *arguments]
     environment = os.environ | {"NMT_HOME": str(folder / "home")}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -45,7 +45,7 @@ def test_only_stages_that_a_recipe_has_are_deployed(with_all_stages: str) -> Non
 
 @pytest.fixture(scope="module")
 def schemas(with_all_stages: str) -> dict[str, dict[str, Any]]:
-    """What the server is told of the parameters of each stage's deployment."""
+    """Schemas of the parameters of each stage's deployment, as the server gets them."""
     found = [entry for entry in table([with_all_stages]) if entry.flow in STAGE_FLOWS.values()]
     return {
         entry.flow.name: entry.deployment(Pools())._parameter_openapi_schema.model_dump(exclude_unset=True)

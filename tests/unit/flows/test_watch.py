@@ -67,7 +67,7 @@ def test_a_change_that_prefect_was_not_told_of_is_found_again(
 def test_a_change_beside_a_retraining_is_left_to_the_next_check(
     config: PipelineConfig, text: Path, tmp_path: Path, prefect_api: str
 ) -> None:
-    """Prefect would skip the retraining that the event starts, and nobody would look at the text again."""
+    """Prefect would skip the retraining that the event starts, and the text would not be checked again."""
     state = tmp_path / "watch" / "mine.json"
     watch(config)
     before = state.read_text()

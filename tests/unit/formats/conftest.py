@@ -11,7 +11,7 @@ Pair = tuple[str, str]
 
 @pytest.fixture
 def awkward() -> list[Pair]:
-    """Pairs that careless readers spoil; no tab, no newline, no control character, no space at an end."""
+    """Pairs that careless readers spoil. None has a tab, a newline, a control character or a space at an end."""
     return [
         ('A "quoted" word, and "one', "Ein »Wort«, und 'eins"),
         ("a\u2028b\u2029c\x85d", "line\u2028separators"),

@@ -23,7 +23,7 @@ def cells_of(name: str, content: bytes, column: str = "", prefix: str = "") -> I
 
 
 def rows_of(name: str, content: bytes, column: str = "", prefix: str = "") -> list[str]:
-    """Of each row its fault, or else its text, after the prefix if it has one."""
+    """Return the fault or the text of each row, after the prefix if it has one."""
     return [cell.fault or cell.prefix + cell.text for cell in cells_of(name, content, column, prefix)]
 
 
@@ -150,7 +150,10 @@ FIELDS = st.text(st.sampled_from('ab,"\n ü나'), max_size=8)
 def test_each_record_of_csv_is_a_row_whatever_bytes_are_in_it(
     fields: list[tuple[str, list[bytes]]], draw: random.Random
 ) -> None:
-    """Into fields come bytes that are no UTF-8; their rows keep all bytes of the record, and no other row is harmed."""
+    """Bytes that are not UTF-8 are put into fields.
+
+    Their rows keep all bytes of the record, and no other row is harmed.
+    """
     records, expected = [b"id,text"], []
     for text, wrong in fields:
         content = text.encode().replace(b'"', b'""')

@@ -75,7 +75,7 @@ def test_only_the_proxy_can_be_reached_and_only_from_here() -> None:
 
 
 def test_a_network_holds_only_those_who_talk() -> None:
-    """MLflow knows no password: but for the proxy, none of its neighbours asks anything of others."""
+    """MLflow has no password. Apart from the proxy, none of its neighbours sends requests to others."""
     neighbours = {
         name
         for name, service in SERVICES.items()
@@ -183,7 +183,7 @@ def test_every_server_has_a_policy_who_may_ask_it() -> None:
 
 
 def test_a_job_that_has_ended_makes_room_for_the_next() -> None:
-    """What a Job runs cannot be changed, so that one that stayed would refuse the next version of the stack."""
+    """The pod of a Job cannot be changed, so that a Job that stayed would refuse the next version of the stack."""
     jobs = {each["metadata"]["name"]: each["spec"] for each in objects() if each["kind"] == "Job"}
     assert jobs.keys() == {"buckets", "deployments"}
     assert {spec["ttlSecondsAfterFinished"] for spec in jobs.values()} == {600}
@@ -201,7 +201,7 @@ def allowed(labels: dict[str, str], service: str) -> set[int]:
 
 
 def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
-    """Whether a selector selects pods with these labels."""
+    """Return True if a selector selects pods with these labels."""
     wanted = selector.get("matchLabels", {}).items() <= labels.items()
     expressions = selector.get("matchExpressions", [])
     assert all(each["operator"] == "In" for each in expressions)
@@ -246,7 +246,7 @@ def test_the_dockerfile_has_no_lint() -> None:
 
 
 DOCKERFILE = (INFRA / "Dockerfile").read_text(encoding="utf-8")
-"""How the images are built."""
+"""Build instructions of the images."""
 
 
 def stages() -> dict[str, tuple[str, str]]:

@@ -18,7 +18,7 @@ QUICK = SearchConfig(beam_size=1, max_length_offset=4, max_source_tokens=16, bat
 
 @dataclass(frozen=True)
 class TinyJob:
-    """What `nmt translate` does, without MLflow."""
+    """Job that does what `nmt translate` does, without MLflow."""
 
     bundle: Path
     means: Means
@@ -33,7 +33,7 @@ class TinyJob:
         return Order(inputs=found.files, into_folder=not found.is_one, target=absolute(str(target)), **values)
 
     def folder(self, order: Order) -> JobFolder:
-        """Where the job of an order is kept."""
+        """Return the folder in which the job of an order is kept."""
         return JobFolder(f"{order.target}.job")
 
     def run(self, source: str | Path, target: str | Path, **changes: Any) -> Outcome:

@@ -1,4 +1,4 @@
-"""A store that lets nobody read any more is named; what lies there is not said to be damaged."""
+"""A store that stops answering reads is named. Its files are not called damaged."""
 
 from collections.abc import Iterator
 from pathlib import Path

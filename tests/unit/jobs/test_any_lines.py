@@ -121,14 +121,14 @@ def write_input(kind: str, lines: list[bytes], file: Path) -> None:
 
 
 def text_in(kind: str, line: bytes) -> str:
-    """What a format holds of a line: its own marks are no text."""
+    """Return the text that a format takes from a line, without the marks of the format."""
     if kind in ("txt", "tsv"):
         line = line.removesuffix(b"\r")
     return (line.split(b"\t")[0] if kind == "tsv" else line).decode()
 
 
 def rows_in(file: Path) -> list[dict[str, str]]:
-    """Rows of an output; lines hold the translation alone."""
+    """Return the rows of an output. A file of lines holds the translation alone."""
     if file.suffix == ".parquet":
         return pl.read_parquet(file).to_dicts()
     text = file.read_bytes().decode()

@@ -1,4 +1,4 @@
-"""One holds a claim at a time, as far as the store allows it; a dead owner's claim ends."""
+"""Only one process holds a claim at a time, as far as the store allows it. The claim of a dead owner ends."""
 
 import os
 import secrets
@@ -121,7 +121,7 @@ def test_a_silent_claim_from_elsewhere_ends_whatever_its_clock_says(ahead: float
 
 
 def test_a_silent_claim_of_a_process_that_runs_here_holds(tmp_path: Path) -> None:
-    """It may have been stopped for a while; its clock is ours."""
+    """The process may have been stopped for a while. It uses the clock of this machine."""
     now = [0.0]
     theirs, ours = Claims(str(tmp_path), seconds=9_999), Claims(str(tmp_path), seconds=1, clock=lambda: now[0])
     assert theirs._take(f"{tmp_path}/7.json")

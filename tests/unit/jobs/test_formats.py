@@ -1,4 +1,4 @@
-"""Every format in gives its lines, in order, in every format out; bad rows keep their place and say what they are."""
+"""Every input format gives its lines in order in every output format. Bad rows keep their place with their fault."""
 
 import base64
 import bz2

@@ -1,4 +1,4 @@
-"""What befalls jobs: texts that change under them, orders that no model can do, names that mean something elsewhere."""
+"""Mishaps of jobs: text that changes, orders that no model can fulfil, names that mean something elsewhere."""
 
 import errno
 import os
@@ -55,7 +55,7 @@ def test_parts_that_vanish_as_soon_as_they_are_written_are_named(
 def test_no_chunk_of_a_text_that_changed_while_it_was_read_is_kept(
     is_killed: bool, job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody mends a line in its middle and takes that back, with its time: what lies there is of neither."""
+    """A user changes a line in its middle and restores it, with its time. The output is the output of neither text."""
     content, times = source.read_bytes(), source.stat()
     order = job.order(source, tmp_path / "out.txt")
     write = staging._write
@@ -233,7 +233,7 @@ def test_the_pace_and_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_file_is_safe_from_a_loss_of_power_before_it_gets_its_name(
     job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What has its name counts as whole: its bytes, and then the names of its folder, have been sent to the disk."""
+    """A file that has its name is complete: its bytes, and then the names of its folder, have been flushed."""
     done: list[tuple[str, str]] = []
     fsync, replace = os.fsync, Path.replace
 

@@ -75,7 +75,7 @@ def test_another_order_is_refused_while_the_text_is_read(
 def test_an_order_that_another_has_replaced_does_not_write_its_plan(
     job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where a store creates nothing on a condition: both see that nobody has begun, and the last one is there."""
+    """The store has no conditional create: both processes see that no job exists, and the last one to write wins."""
     ours, other = orders(job, source, tmp_path / "out.txt")
     folder, held = job.folder(ours), Held(monkeypatch)
     failed: list[StageError] = []

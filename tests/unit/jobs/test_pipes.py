@@ -1,4 +1,4 @@
-"""A pipe is answered as soon as nothing more has arrived; what would be misread is refused with one line."""
+"""A pipe is answered as soon as no more input has arrived. Input that would be misread is refused with one line."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""A job goes on from wherever it stopped, and ends with the bytes of an undisturbed one."""
+"""A job resumes from wherever it stopped, and ends with the bytes of an undisturbed one."""
 
 import os
 import threading
@@ -39,7 +39,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def kept() -> list[bytes]:
-    """What a job makes when nothing disturbs it, once one has run."""
+    """Output of a job that nothing disturbs, once one has run."""
     return []
 
 
@@ -52,7 +52,7 @@ def undisturbed(job: Any, source: Path, tmp_path: Path, kept: list[bytes]) -> by
 
 
 def stop_after(chunks: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Let the job end after so many chunks, as a signal would; the numbers of those that it began."""
+    """Stop the job after this many chunks, as a signal would, and return the numbers of the chunks that it began."""
     begun: list[int] = []
 
     def translate_some(task: ChunkTask) -> ChunkResult:
@@ -211,7 +211,10 @@ def test_a_bundle_that_has_changed_is_refused(job: Any, source: Path, tmp_path: 
 def test_a_chunk_of_somebody_else_is_waited_for_and_a_lost_one_is_taken_over(
     job: Any, source: Path, tmp_path: Path, undisturbed: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody holds two chunks: he does the first after a while, and never the second, for he has died elsewhere."""
+    """Another process holds two chunks.
+
+    It finishes the first after a while, and never the second, because it has died.
+    """
     order = job.order(source, tmp_path / "out.parquet")
     with monkeypatch.context() as patch, pytest.raises(StoppedError):
         stop_after(0, patch)

@@ -1,4 +1,4 @@
-"""Recipes that ship are valid; every kind of bad input gets one message with the place, the value and the remedy."""
+"""Shipped recipes are valid. Every kind of bad input gets one message with the place, the value and the remedy."""
 
 from pathlib import Path
 
@@ -186,7 +186,7 @@ def test_a_file_that_is_not_text(recipe: Path) -> None:
 
 
 def write(folder: Path, **recipes: str) -> Path:
-    """Recipes by their names; the folder of the last one's file."""
+    """Write recipes by their names, and return the folder of the last file."""
     for name, text in recipes.items():
         (folder / f"{name}.yaml").write_text(text)
     return folder

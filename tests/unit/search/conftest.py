@@ -80,7 +80,10 @@ def reference() -> Callable[[Transformer], Stepper]:
 
 @pytest.fixture
 def scripted() -> Callable[[Mapping[Prefix, Mapping[int, float]]], PrefixStepper]:
-    """A stepper from a table: target so far to the probability of each next token; what is not named has none."""
+    """Make a stepper from a table: the target so far gives the probability of each next token.
+
+    Others have probability 0.
+    """
 
     def make(table: Mapping[Prefix, Mapping[int, float]], vocab_size: int = 8) -> PrefixStepper:
         def log_probs(source: Prefix, target: Prefix) -> np.ndarray:

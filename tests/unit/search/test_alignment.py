@@ -88,7 +88,7 @@ def test_each_position_is_linked_to_what_it_takes_most_of() -> None:
 
 
 def test_links_are_those_of_the_attention(tiny_bundle: Path) -> None:
-    """Found without a batch, from the graph that shows all; the first two ids are a tag."""
+    """Links are found without a batch, from the graph that returns attention. The first two ids are a tag."""
     source, target = [5, 9, 30, 31, 32, 40], (50, 51, 52)
     [[found]] = Aligner(tiny_bundle / "fp32", 64).align([source], [[Hypothesis(target, -1.0)]], skipped=2)
     maps = AttentionGraph(tiny_bundle / "fp32").run(pad_sources([source]), np.array([[BOS_ID, *target]]))

@@ -225,7 +225,7 @@ def test_a_device_is_found_without_a_word(capfd: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.skipif(best_device() == "cuda", reason="has a GPU")
 def test_a_gpu_that_cannot_be_used_leaves_the_work_to_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a container that shows the GPU, but has no CUDA: this machine has neither, so only the first is made up."""
+    """A container may show the GPU but have no CUDA. This machine has neither, so only the first is simulated."""
     monkeypatch.setattr(onnx_session, "_sees_a_gpu", lambda: True)
     onnx_session._can_use_it.cache_clear()
     with pytest.warns(RuntimeWarning, match=r"onnxruntime .* cannot use it.*: models compute on the CPU; install"):

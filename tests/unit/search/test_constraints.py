@@ -1,4 +1,4 @@
-"""What a translation begins with, how long it may and must be, and what it may not hold."""
+"""Constraints of a translation: its prefix, its minimum and maximum length, and the pieces that it must not contain."""
 
 import math
 
@@ -31,7 +31,7 @@ METHODS = {
 def test_a_prefix_is_a_search_that_begins_after_it(
     by_chance, seed: int, sentences: list[tuple[list[int], list[int]]], method: str
 ) -> None:
-    """Of sentences with prefixes of all lengths side by side: as if each model had read the prefix before."""
+    """Sentences with prefixes of all lengths are searched together, as if each model had read the prefix before."""
     stepper, config = by_chance(seed), METHODS[method]
     found = search_batch(stepper, [source for source, _ in sentences], config, [prefix for _, prefix in sentences])
     for (source, prefix), hypotheses in zip(sentences, found, strict=True):

@@ -14,7 +14,7 @@ class Batch:
     def __init__(self, sentences: int) -> None:
         self.places = Places(sentences)
         self.read_R: list[tuple[int, ...]] = [(sentence,) for sentence in range(sentences)]
-        """What each hypothesis has read, in the order of the search; the first is its sentence."""
+        """Tokens that each hypothesis has read, in the order of the search. The first one is its sentence."""
         self.in_row_R = list(self.read_R)
         self.in_sentence_B = list(range(sentences))
         self.sentence_B = list(range(sentences))
@@ -30,7 +30,7 @@ class Batch:
         assert [self.in_sentence_B[place] for place in self.places.of_sentence_B] == self.sentence_B
 
     def step(self, parents_R: np.ndarray, token: int) -> int:
-        """Continue these; how many rows were copied."""
+        """Continue these hypotheses, and return how many rows were copied."""
         copied = 0
         if self.places.fits(parents_R):
             copied_N, over_N = self.places.follow(parents_R)

@@ -34,7 +34,7 @@ def sampling(**options: float) -> SearchConfig:
 
 
 def counts(stepper, config: SearchConfig) -> dict[tuple[int, ...], int]:
-    """How often each target comes, among samples of many sources that the table treats alike."""
+    """Return how often each target is drawn, among samples of many sources that the table treats alike."""
     sources = [[4 + int(digit) for digit in np.base_repr(place, 5)] for place in range(SAMPLES)]
     found: dict[tuple[int, ...], int] = {}
     for [one] in sample(stepper, sources, config):
@@ -93,7 +93,10 @@ def test_no_token_stays_once_top_p_is_reached() -> None:
 @settings(max_examples=100)
 @given(st.integers(0, 10_000), st.integers(1, 12), st.sampled_from([1.0, 0.7]))
 def test_candidates_stand_side_by_side_in_the_order_of_their_ids(seed: int, candidates: int, top_p: float) -> None:
-    """Some of the ids or all, of each row its own; a list that is filled up has <pad> several times, as impossible."""
+    """The candidates are some of the ids or all, different in each row.
+
+    Padding with <pad>, which is impossible, fills a row.
+    """
     chance = np.random.default_rng(seed)
     log_probs = -np.sort(chance.exponential(2.0, (3, candidates)).astype(np.float32), axis=1)
     ids = np.stack([1 + chance.permutation(12)[:candidates] for _ in range(3)])
@@ -115,7 +118,7 @@ def test_a_temperature_that_leaves_no_sound_weights_is_refused(temperature: floa
 
 
 def test_at_the_least_temperature_weights_are_sound() -> None:
-    """As a translator calculates: next to zero is zero."""
+    """Weights are calculated as a translator does: tiny probabilities are zero."""
     log_probs, ids = np.float32([[-1e-3, -1e-3 - 1e-30, -20.0, -np.inf]]), np.array([[7, 5, 6, 0]])
     with denormals_as_zero():
         found = drawn(log_probs, ids, np.array([0.9]), sampling(temperature=1e-6))
@@ -164,7 +167,7 @@ def test_seeds_samples_and_sources_are_worlds_apart(by_chance) -> None:
 
 
 def test_random_numbers_golden() -> None:
-    """A job that goes on years later draws the same."""
+    """A job that is resumed years later draws the same numbers."""
     found = random_numbers([[4, 5], []], sampling(seed=7, n_best=2), 3)
     assert found.shape == (2, 2, 3)
     assert found.ravel()[:4].round(12).tolist() == [0.696148815425, 0.601009998085, 0.775658396545, 0.506511397513]

@@ -53,7 +53,7 @@ def some_sources(count: int, seed: int = 1) -> list[list[int]]:
 
 
 def allowed(source: list[int], shortlist: Shortlist) -> set[int]:
-    """What a translation may hold, read off the tables."""
+    """Return the pieces that a translation may contain, read from the tables."""
     found = {*range(SPECIAL_IDS), *shortlist.frequent_F.tolist()}
     for piece in [*source, EOS_ID]:
         found |= set(shortlist.translations_VK[piece].tolist())

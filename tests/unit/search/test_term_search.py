@@ -38,7 +38,7 @@ def required(given: Sequence[Sequence[Sequence[int]]]) -> Required:
 
 
 def holds(ids: Sequence[int], given: Sequence[Sequence[Sequence[int]]]) -> bool:
-    """Whether the terms are in the ids, none over another, each in one of its ways."""
+    """Return True if the ids contain each term in one of its spellings, without overlap."""
     if not given:
         return True
     for ways, others in ((given[number], [*given[:number], *given[number + 1 :]]) for number in range(len(given))):

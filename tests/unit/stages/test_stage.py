@@ -274,7 +274,7 @@ def test_whoever_waits_finds_what_was_learnt_meanwhile(store: Store, journal: Pa
     config = PipelineConfig.model_validate(SMALL)
 
     class GoingOn(SilentReporter):
-        """Lets the other one go on as soon as this one waits for it."""
+        """Reporter that releases the other thread as soon as this one waits for it."""
 
         def log(self, message: str) -> None:
             journal.with_name("go").touch()
@@ -329,7 +329,7 @@ def test_whoever_waits_is_told_so(start: Callable[..., subprocess.Popen[str]], j
     messages: list[str] = []
 
     class GoingOn(SilentReporter):
-        """Lets the other process go on as soon as this one says that it waits for it."""
+        """Reporter that releases the other process as soon as this one reports that it waits for it."""
 
         def log(self, message: str) -> None:
             messages.append(message)

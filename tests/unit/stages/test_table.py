@@ -162,7 +162,7 @@ def test_what_is_shown_and_how_work_is_spread_changes_no_fingerprint(store: Stor
 
 
 def test_a_mirror_changes_no_fingerprint(store: Store) -> None:
-    """It is a place; what decides the text is its sha256."""
+    """A mirror is only a place. The sha256 identifies the text."""
     assert changed(planned(store), planned(store, corpus={"toy": {}, "mirror": "/data"})) == []
 
 

@@ -55,7 +55,7 @@ def make(store: Store) -> Maker:
 
 
 def reordered(value: Any) -> Any:
-    """The same value with the keys of every mapping in reverse order."""
+    """Return the value with the keys of every mapping in reverse order."""
     if isinstance(value, dict):
         return {key: reordered(value[key]) for key in reversed(value)}
     return [reordered(item) for item in value] if isinstance(value, list) else value

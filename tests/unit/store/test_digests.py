@@ -97,7 +97,7 @@ def test_a_change_within_the_resolution_of_the_clock_is_seen(memory: Path, tmp_p
 
 
 def test_a_file_that_is_asked_for_anew_is_read(memory: Path, large: Path) -> None:
-    """As when the disk has changed a byte, and nothing else says so."""
+    """The disk has changed a byte without a new time or size."""
     digests = Digests(memory)
     before = digests.sha256(large)
     written(large, b"b" * LARGE, 1_000_000_000)

@@ -1,4 +1,4 @@
-"""A store that many machines share: what one has made, another fetches; half of an upload is nothing."""
+"""A store that many machines share: an artifact that one makes, another fetches. Half an upload counts as nothing."""
 
 import json
 import os
@@ -219,7 +219,10 @@ def change_manifest(url: str, artifact: Artifact, change: Callable[[dict[str, An
 
 
 def test_two_that_make_the_same_never_mix(url: str, tmp_path: Path) -> None:
-    """Two trainings of one fingerprint differ in their bytes: the artifact is that of whose manifest came last."""
+    """Two trainings of one fingerprint differ in their bytes.
+
+    The artifact is complete, and belongs to the last manifest.
+    """
     one, other = machine(url, tmp_path / "one"), machine(url, tmp_path / "other")
     made = make(one, "hello")
     shutil.copytree(made.path, other.partial("clean", made.fingerprint))

@@ -1,7 +1,7 @@
-"""The example of Sennrich et al. (2016, section 3.2), by SentencePiece as this package uses it.
+"""The example of Sennrich et al. (2016, section 3.2), learned by SentencePiece as this package uses it.
 
-Their words end in a mark, and SentencePiece's begin with one; so merges of a word's end come out alike, and those of
-its start have the mark in front.
+Words in the paper end in a mark, and words of SentencePiece begin with one. So merges at the end of a word are alike,
+and merges at its start have the mark in front.
 """
 
 from collections import Counter

@@ -51,7 +51,7 @@ def test_with_all_merges_left_out_characters_are_left(tokenizers: dict[str, Toke
 
 
 def test_the_share_of_merges_left_out_is_the_one_asked_for(tokenizers: dict[str, Tokenizer]) -> None:
-    """Of two characters, there is one merge to leave out; the word's mark has none with this letter."""
+    """With two characters, there is one merge to leave out. The mark of the word has no merge with this letter."""
     sampler, rng = WordSampler(tokenizers["bpe"], 0.3), random.Random(1)
     (symbols,) = ({a + b for a in "aeiost" for b in "aeionrst"} & set(sampler._scores),)
     pair = sorted(symbols)[0]

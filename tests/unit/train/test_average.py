@@ -1,4 +1,4 @@
-"""The `average` stage: which checkpoints it averages, and that the average goes on only if it is any better."""
+"""The `average` stage: its choice of checkpoints, and the average, which is kept only if it is better."""
 
 import json
 import math
@@ -36,7 +36,7 @@ Weights = dict[str, Tensor]
 def trained(
     tiny: dict[str, Artifact], make_config: Any, world: World, tmp_path_factory: pytest.TempPathFactory
 ) -> Artifact:
-    """What the trainer leaves: four checkpoints, the last of update 100, and a moving average."""
+    """Folder that the trainer leaves: four checkpoints, the last of update 100, and a moving average."""
     every = {"max_updates": 100, "validate_every": 25, "checkpoint_every": 25}
     config = make_config(train=every | {"keep_checkpoints": 4, "ema_decay": 0.9, "learning_rate_scale": 2.0})
     folder, data = tmp_path_factory.mktemp("train"), tiny["encode"].path

@@ -1,4 +1,4 @@
-"""Checkpoints hold all that training needs; the newest whole one is taken up, and old ones go."""
+"""Checkpoints hold all that training needs. The newest complete one is loaded, and old ones are removed."""
 
 import hashlib
 import math
@@ -82,7 +82,7 @@ def test_training_goes_on_as_if_it_had_not_stopped(tmp_path: Path, world: World)
 
 
 def test_what_is_saved_is_what_was_there_when_it_was_asked_for(tmp_path: Path, world: World) -> None:
-    """Training goes on while a checkpoint is being written."""
+    """Training continues while a checkpoint is being written."""
     checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
     before = training.weights()
     progress = Progress(update=1)
@@ -204,7 +204,7 @@ DAMAGES = [cut_off, take_away, scramble, cut_off_its_index, plant_code, flip_a_b
 def test_in_place_of_a_damaged_checkpoint_the_one_before_is_used(
     tmp_path: Path, world: World, damage: Callable[[Path], None]
 ) -> None:
-    """Its `.metadata` says that it is whole, which it was; then the disk lost something of it."""
+    """Its `.metadata` says that it is complete, which it was. Then the disk lost a part of it."""
     warnings: list[str] = []
     checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
     checkpoints.save(training.training, Progress(update=10), with_weights=True)
@@ -244,7 +244,7 @@ def test_if_no_checkpoint_can_be_read_nothing_is_touched(
 
 
 def two_checkpoints(folder: Path, world: World) -> tuple[Path, list[list[Tensor]]]:
-    """Save two, of the updates 10 and 20; the folder of the newest, and the weights of both."""
+    """Save two checkpoints, of the updates 10 and 20. Return the folder of the newest, and the weights of both."""
     checkpoints, training, weights = Checkpoints(folder, 2, world, print), Moved(seed=1, steps=1), []
     for update in (10, 20):
         checkpoints.save(training.training, Progress(update=update), with_weights=False)
@@ -289,7 +289,7 @@ def test_no_byte_of_a_checkpoint_can_change_unseen(tmp_path: Path, world: World)
 
 
 def test_a_checkpoint_without_checksums_is_read(tmp_path: Path, world: World) -> None:
-    """As PyTorch writes it, and this project did."""
+    """PyTorch writes checkpoints like this one, and earlier versions of this project did."""
     training = Moved(seed=1, steps=1)
     state = training.training.state() | {"progress": Progress(update=7).to_json()}
     save(state, checkpoint_id=tmp_path / "checkpoints" / "000000007")
@@ -354,7 +354,7 @@ def test_the_first_checkpoint_is_read_back_and_changes_nothing(tmp_path: Path, w
 def test_a_first_checkpoint_that_cannot_be_read_ends_training_at_once(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Python 3.11.2 wrote what was not read until a training was resumed: an index with a name that is not known."""
+    """Python 3.11.2 wrote such pickles: an index with an unknown name. It was read only when a training was resumed."""
     monkeypatch.setattr(reading, "_ALLOWED", {})
     with pytest.raises(StageError) as caught:
         Checkpoints(tmp_path, 2, world, print).save_first(Moved(seed=1, steps=1).training, Progress())
@@ -407,7 +407,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("bytes_at_most", [1_000, 6_000])
 def test_a_full_disk_costs_a_checkpoint_and_no_training(tmp_path: Path, world: World, bytes_at_most: int) -> None:
-    """Whether the weights do not fit, or they do and the optimizer's state does not."""
+    """Either the weights do not fit, or they do and the optimizer's state does not."""
     warnings: list[str] = []
     checkpoints, training = Checkpoints(tmp_path, 5, world, warnings.append), Moved(seed=1, steps=1)
     checkpoints.save(training.training, Progress(update=10), with_weights=True)
@@ -430,7 +430,7 @@ def test_a_full_disk_costs_a_checkpoint_and_no_training(tmp_path: Path, world: W
 
 
 def test_the_best_are_chosen_among_those_that_are_there(tmp_path: Path, world: World) -> None:
-    """The best of all finds no room; another process goes on; of two equal ones the later is kept."""
+    """The best checkpoint finds no space, and another process continues. If two are equal, the later one is kept."""
     values = {10: 3.0, 20: 2.0, 30: 1.0, 40: 2.0, 50: 4.0, 60: 5.0, 70: 6.0}
     progress, training = Progress(), Moved(seed=1, steps=1).training
     kept: list[set[int]] = []

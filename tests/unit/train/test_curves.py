@@ -34,7 +34,10 @@ STEPS = st.lists(st.one_of(st.integers(0, 99), st.sampled_from(["full", "free", 
 
 @given(STEPS)
 def test_the_file_is_what_was_appended_and_kept(steps: list[int | str]) -> None:
-    """`cut` keeps the lines until the first below 50; a killed process leaves half a line, and loses what waited."""
+    """`cut` keeps the lines until the first below 50.
+
+    A killed process leaves half a line, and loses what was buffered.
+    """
     expected: list[int] = []
     written = 0
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

@@ -68,7 +68,7 @@ def preempt() -> None:
 
 
 def kill_the_training_process() -> None:
-    """kill -9 of the process that trains; torchrun, its parent, lives on."""
+    """Kill the process that trains with SIGKILL. torchrun, its parent, survives."""
     training_processes()[-1].kill()
 
 
@@ -82,7 +82,7 @@ CLOCK_AND_MACHINE = {
 
 
 def curve(folder: Path) -> list[dict[str, float]]:
-    """Points of the curves but for what the clock and the machine put into them."""
+    """Return the points of the curves without the values that depend on the clock and the machine."""
     points = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return [{name: value for name, value in point.items() if name not in CLOCK_AND_MACHINE} for point in points]
 
@@ -100,7 +100,7 @@ def config(make_config: Any) -> PipelineConfig:
 
 @pytest.fixture(scope="module")
 def log() -> Log:
-    """What the undisturbed training says."""
+    """Log of the undisturbed training."""
     return Log()
 
 

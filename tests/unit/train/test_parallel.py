@@ -1,4 +1,4 @@
-"""How processes are cut into groups that share one copy of the weights."""
+"""Division of processes into groups that share one copy of the weights."""
 
 import pytest
 import torch

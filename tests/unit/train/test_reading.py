@@ -1,4 +1,7 @@
-"""Checkpoints of each Python are read by each; one that was tampered with is refused before it runs anything."""
+"""Each Python reads the checkpoints of every other.
+
+A checkpoint with foreign code is refused before it runs anything.
+"""
 
 import os
 import pickle
@@ -15,7 +18,7 @@ from nmt_core.errors import DataError
 from nmt_core.train.reading import index_of, read_checkpoint
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "checkpoints"
-"""Checkpoints of `VALUES`, each by the Python in its name; `make.py` there has written them."""
+"""Checkpoints of `VALUES`, each written by the Python in its name. `make.py` in that folder writes them."""
 
 VALUES: dict[str, Any] = {
     "model": {"weight": torch.arange(6.0).reshape(2, 3), "ids": torch.arange(3), "bf16": torch.ones(2).bfloat16()},
@@ -35,7 +38,7 @@ class Planted:
 
 
 def empty() -> dict[str, Any]:
-    """What is loaded into."""
+    """Return values to load into."""
     model = {name: torch.zeros_like(value) for name, value in VALUES["model"].items()}
     groups = dict.fromkeys(VALUES["optimizer"]["param_groups"], 0)
     return {"model": model, "optimizer": {"param_groups": groups}, "progress": ""}

@@ -1,4 +1,4 @@
-"""Recurrent models in the same trainer: they learn, and a run that was stopped goes on as if it had not been."""
+"""Recurrent models in the same trainer: they learn, and a run that was stopped resumes as if it had not been."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +29,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 QUICK = {"learning_rate_schedule": "constant", "learning_rate_scale": 0.03, "max_gradient_norm": 1.0}
 WORDS = 20
-"""Of each of two languages that are made up."""
+"""Number of words of each of two languages that are made up."""
 ADADELTA = {"optimizer": "adadelta", "learning_rate_schedule": "constant", "max_gradient_norm": 1.0}
 
 
@@ -59,7 +59,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> tuple[TokenShards, DevSet
 
 @pytest.fixture
 def train(pairs: tuple[TokenShards, DevSet], world: World, make_config: Any, tmp_path: Path) -> Any:
-    """Trains one kind in a folder of the test's own, perhaps up to a stop; the points of the curves."""
+    """Train one kind in a folder of the test, perhaps up to a stop, and return the points of the curves."""
 
     def run(
         kind: str, folder: str = "run", stop_at: int = 0, dropout: float = 0.0, **options: Any

@@ -1,4 +1,4 @@
-"""What is said when processes would wait for each other, and whether what it says helps."""
+"""The warning when processes would wait for each other, and whether its advice helps."""
 
 import re
 

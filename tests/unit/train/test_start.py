@@ -1,4 +1,4 @@
-"""Training that starts from a model: it must fit, it goes on from where that one was, and its path decides nothing."""
+"""Training that starts from a model: it must fit, the training continues from it, and its path does not count."""
 
 import json
 import shutil
@@ -83,7 +83,7 @@ def trainings(tiny: dict[str, Artifact], world: World, tmp_path_factory: pytest.
 
 @pytest.fixture(scope="module")
 def parent(trainings: Trainings, make_config: Any) -> Artifact:
-    """What a training of some updates has left."""
+    """Artifact of a training of a few updates."""
     trainer = trainings.trainer(make_config(train=PARENT), "parent")
     trainings.fit(trainer)
     return published(trainings._folder / "parent", "train")
@@ -91,7 +91,7 @@ def parent(trainings: Trainings, make_config: Any) -> Artifact:
 
 @pytest.fixture
 def child(make_config: Any, parent: Artifact) -> Callable[..., PipelineConfig]:
-    """A configuration that starts from the parent, and moves next to nothing."""
+    """Configuration that starts from the parent, and hardly changes it."""
     return lambda **train: make_config(train=CHILD | {"start_from": str(parent.path)} | train)
 
 

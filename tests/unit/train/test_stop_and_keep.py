@@ -1,4 +1,4 @@
-"""When training stops, and which weights it leaves: by the loss, BLEU or chrF of the dev set."""
+"""The end of training, and the weights that it keeps: by the loss, BLEU or chrF of the dev set."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -89,7 +89,7 @@ def kept(folder: Path) -> set[int]:
 
 
 def best(validations: Curve, name: str, count: int) -> set[int]:
-    """Updates of the best validations; of equal ones the later."""
+    """Return the updates of the best validations. Of two equal ones, the later counts."""
     sign = 1 if name == "dev_loss" else -1
     return set(sorted(validations, key=lambda update: (sign * validations[update][name], -update))[:count])
 
@@ -99,7 +99,7 @@ EARLY = {"max_updates": 60, "validate_every": 10, "checkpoint_every": 20, "patie
 
 @pytest.mark.parametrize("stop_on", ["dev_loss", "bleu"])
 def test_training_stops_when_bleu_does_not_improve_though_the_dev_loss_does(fit: Any, stop_on: str) -> None:
-    """A model so young gets no four words right, and its BLEU stays; its loss falls all the while."""
+    """Such a young model gets no four words right, so that its BLEU stays. Its loss falls all the time."""
     validations = fit(EARLY | {"stop_on": stop_on}).validations
     losses = [point["dev_loss"] for point in validations.values()]
     assert losses == sorted(losses, reverse=True), "the loss has improved each time"
@@ -111,13 +111,16 @@ def test_training_stops_when_bleu_does_not_improve_though_the_dev_loss_does(fit:
 WILD = {"max_updates": 80, "validate_every": 8, "checkpoint_every": 8, "learning_rate_scale": 32.0}
 """At such a rate the loss runs away as soon as the rate has risen: the best validations are early ones."""
 SCORED = WILD | {"max_updates": 120, "stop_on": "chrf", "dev_sentences": 20, "learning_rate_scale": 64.0}
-"""At such a rate chrF comes to nothing in the end, on any CPU: of so many, the best three are hardly ever the last."""
+"""Training whose chrF ends near zero at this learning rate, on any CPU.
+
+The best three validations are hardly ever the last.
+"""
 KEEPING = {"keep_checkpoints": 2, "keep_best": 3}
 
 
 @pytest.fixture(scope="module")
 def scored(fit_in: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Curve]:
-    """Folder and validations of an undisturbed training that keeps the best by chrF; nobody changes it."""
+    """Folder and validations of an undisturbed training that keeps the best by chrF. No test changes it."""
     folder = tmp_path_factory.mktemp("scored")
     return folder, fit_in(folder, SCORED | KEEPING).validations
 

@@ -66,7 +66,7 @@ def pairs(tiny: dict[str, Artifact]) -> tuple[TokenShards, DevSet]:
 
 @pytest.fixture(scope="module")
 def train_in(pairs: tuple[TokenShards, DevSet], world: World) -> Callable[..., tuple[Run, Points]]:
-    """Trains by a configuration in a folder; returns what came of it and the points of the curves."""
+    """Train by a configuration in a folder, and return the outcome and the points of the curves."""
 
     def train(folder: Path, config: PipelineConfig, stop_at: int = 0) -> tuple[Run, Points]:
         folder.mkdir(exist_ok=True)
@@ -93,7 +93,7 @@ def train(train_in: Any, tmp_path: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def undisturbed(train_in: Any, make_config: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Points]:
-    """Folder and curve of the training `SHORT`, which nobody changes."""
+    """Folder and curve of the training `SHORT`, which no test changes."""
     folder = tmp_path_factory.mktemp("undisturbed")
     return folder, train_in(folder, make_config(train=SHORT))[1]
 
@@ -162,8 +162,10 @@ def test_a_finished_run_ends_at_once(
 
 
 def test_patience_ends_training(train: Any, make_config: Any) -> None:
-    """With steps too small to change a weight the dev loss stays: the first validation is the best. The stage's report
-    is made from the last point of the curve, which is that of the last update."""
+    """With steps too small to change a weight the dev loss stays, so that the first validation is the best.
+
+    The stage's report is made from the last point of the curve, which belongs to the last update.
+    """
     still = {"learning_rate_scale": 1e-30, "patience": 2, "validate_every": 10, "max_updates": 500}
     run, points = train(make_config(train=still))
     assert [point["update"] for point in points if "dev_loss" in point] == [10, 20, 30]
@@ -205,7 +207,7 @@ def corpus_with(tiny: dict[str, Artifact], tmp_path: Path) -> Callable[..., Toke
 
 @pytest.fixture
 def watch(pairs: tuple[TokenShards, DevSet], world: World, tmp_path: Path) -> Any:
-    """Trains to the end; the trainer, what it told, and what the watchdog noted."""
+    """Train to the end. Return the trainer, its log, and the notes of the watchdog."""
 
     def run(config: PipelineConfig, shards: TokenShards, ruin: float = 0.0) -> tuple[Trainer, Remembering, Points]:
         (tmp_path / "run").mkdir()
@@ -225,7 +227,7 @@ def watch(pairs: tuple[TokenShards, DevSet], world: World, tmp_path: Path) -> An
 def test_a_pair_that_ruins_the_loss_is_passed_by(
     watch: Any, corpus_with: Any, make_config: Any, tmp_path: Path
 ) -> None:
-    """One source sentence holds a piece whose embedding is no number; the last checkpoint knows nothing of it."""
+    """One source sentence holds a piece whose embedding is not a number. The last checkpoint was saved before that."""
     train = SHORT | {"max_updates": 100, "validate_every": 10, "checkpoint_every": 10, "keep_best": 2}
     wild = {"learning_rate_scale": 16.0, "keep_checkpoints": 2}  # so that the best are not the last
     config = make_config(train=train | wild, model={"tied_embeddings": "none"})

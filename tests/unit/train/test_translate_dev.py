@@ -28,7 +28,10 @@ def tokenizers(tiny: dict[str, Artifact]) -> Tokenizers:
 
 @pytest.fixture
 def model(tokenizers: Tokenizers, make_config: Any) -> Transformer:
-    """Random weights; three times as large, they have opinions, and translate each sentence in another way."""
+    """Model with random weights.
+
+    They are three times as large as usual, so that each sentence is translated differently.
+    """
     torch.manual_seed(1)
     model = Transformer(make_config().model, tokenizers.target.vocab_size)
     with torch.no_grad():

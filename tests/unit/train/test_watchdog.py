@@ -62,7 +62,10 @@ def test_spikes_may_be_ignored() -> None:
 
 
 def note(folder: Path, *incidents: tuple[int, int, int, int | None]) -> None:
-    """Each an update, its epoch, its number there, and where training went back to; in a process of its own."""
+    """Write incidents in another process.
+
+    Each is an update, its epoch, its number there, and the update to return to.
+    """
     noted = Incidents(folder, print)
     for update, epoch, number, back_to in incidents:
         noted.note({"update": update, "epoch": epoch, "number": number, "back_to": back_to})

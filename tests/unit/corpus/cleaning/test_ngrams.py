@@ -25,7 +25,7 @@ def numbered(texts: list[list[str]], order: int) -> Sentences:
 
 
 class Plain:
-    """The same with dictionaries."""
+    """Plain implementation with dictionaries."""
 
     def __init__(self, texts: list[list[str]], order: int) -> None:
         self.order, self.counts = order, [Counter[Gram]() for _ in range(order)]

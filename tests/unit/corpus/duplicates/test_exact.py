@@ -34,7 +34,7 @@ def write_shards(folder: str, shards: Sequence[Sequence[Row]]) -> list[str]:
 def drops_of(
     folder: str, shards: Sequence[Sequence[Row]], config: CleanConfig, workers: Workers | None = None
 ) -> dict[int, Drop]:
-    """What is dropped, by place; each shard's drops must be its own, in order."""
+    """Return what is dropped, by place. The drops of each shard must be its own, in order."""
     urls = exact.deduplicate(write_shards(folder, shards), config, f"{folder}/scratch", workers or InProcess())
     found: dict[int, Drop] = {}
     for url, rows in zip(urls, shards, strict=True):
@@ -47,7 +47,7 @@ def drops_of(
 
 
 def one_after_the_other(shards: Sequence[Sequence[Row]], config: CleanConfig) -> dict[int, Drop]:
-    """The same in plain Python: sort, then count."""
+    """Find duplicates in plain Python: sort, then count."""
     rows = [row for shard in shards for row in shard]
     rounds = [
         (1, "duplicate", int(config.deduplicate != "none")),

@@ -139,7 +139,7 @@ def test_a_file_that_changed_between_the_attempts_is_fetched_from_its_beginning(
 
 
 def test_a_rest_with_another_etag_is_not_taken(web: Any, good: Answers, says: Answers, fetcher: Fetcher) -> None:
-    """The server should have compared; it did not."""
+    """The server should have compared the ETags, but did not."""
     new = TEXT[::-1]
     rest = says(206, new[CUT:], Content_Range=f"bytes {CUT}-{len(TEXT) - 1}/{len(TEXT)}", ETag='"two"')
 
@@ -181,7 +181,7 @@ def test_what_lasts_is_not_tried_again(web: Any, says: Answers, fetcher: Fetcher
 
 
 class Clock(threading.Event):
-    """Notes how long it is waited for, and lets nobody wait."""
+    """Clock that records each wait, and returns at once."""
 
     def __init__(self) -> None:
         super().__init__()

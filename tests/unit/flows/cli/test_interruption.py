@@ -45,7 +45,7 @@ def test_the_third_leaves_at_once() -> None:
 
 
 def test_a_read_that_waits_is_interrupted_whatever_is_imported_inside() -> None:
-    """polars brings a handler of its own, after which a read goes on waiting as if nothing had come."""
+    """polars installs a handler of its own, with which a read keeps waiting as if no signal had come."""
     code = (
         "import os, sys; from flows.cli.interruption import interruptible\n"
         "with interruptible():\n"

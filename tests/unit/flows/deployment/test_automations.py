@@ -33,7 +33,7 @@ SECONDS_OF_SILENCE = 12  # Prefect takes no fewer than ten
 
 @pytest.fixture
 def client(tmp_path: Path, prefect_database: Path) -> Iterator[SyncPrefectClient]:
-    """Of a whole server: an embedded one fires no automations."""
+    """Client of a full server. An embedded one fires no automations."""
     home = tmp_path / "home"
     copy(prefect_database.parent, home / "prefect")
     secret = new_secret()
@@ -66,7 +66,7 @@ def looked_after(client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def started(client: SyncPrefectClient, deployment: UUID) -> int:
-    """How often the automation has fired."""
+    """Return how often the automation has fired."""
     ours = DeploymentFilter(id=DeploymentFilterId(any_=[deployment]))
     return len(client.read_flow_runs(deployment_filter=ours))
 
@@ -77,7 +77,7 @@ def heartbeat(run: UUID) -> None:
 
 
 def last_events(client: SyncPrefectClient, run: UUID) -> dict[str, dict[str, datetime]]:
-    """When the last event of each kind of a run occurred, and when the server received it."""
+    """Return the time of the last event of each kind of a run, and the time when the server received it."""
     about = {"resource": {"id": [f"prefect.flow-run.{run}"]}}
     page = client.request("POST", "/events/filter", json={"filter": about, "limit": 50}).json()
     events = sorted(page["events"], key=lambda event: event["received"])
@@ -86,7 +86,10 @@ def last_events(client: SyncPrefectClient, run: UUID) -> dict[str, dict[str, dat
 
 
 def said_in_time(client: SyncPrefectClient, run: UUID) -> bool:
-    """Whether the server heard of the end before it could take the run for silent; on a busy machine it may not."""
+    """Return True if the server heard of the end before it could declare the run silent.
+
+    On a busy machine it may not.
+    """
     until(lambda: last_events(client, run).keys() >= {HEARTBEAT, ENDED}, "the end was not said")
     last = last_events(client, run)
     return (last[ENDED]["received"] - last[HEARTBEAT]["occurred"]).total_seconds() < SECONDS_OF_SILENCE - 1

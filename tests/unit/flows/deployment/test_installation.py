@@ -199,7 +199,7 @@ def test_a_deployment_that_somebody_paused_or_limited_stays_so(client: SyncPrefe
 
 
 def pool_made(client: SyncPrefectClient, name: str, **variables: Any) -> dict[str, Any]:
-    """Make a pool as an earlier version of this package did, or an operator; its template."""
+    """Make a pool as an earlier version of this package or an operator did, and return its template."""
     template = ProcessWorker.get_default_base_job_template()
     for variable, value in variables.items():
         template["variables"]["properties"][variable]["default"] = value
@@ -208,7 +208,7 @@ def pool_made(client: SyncPrefectClient, name: str, **variables: Any) -> dict[st
 
 
 def run_with(client: SyncPrefectClient, entry: Entry, **variables: Any) -> bool:
-    """Whether the server takes a run with these job variables."""
+    """Return True if the server accepts a run with these job variables."""
     deployment = client.read_deployment_by_name(entry.full_name)
     try:
         run = client.create_flow_run_from_deployment(deployment.id, job_variables=variables)

@@ -173,7 +173,7 @@ def test_a_limit_that_somebody_raised_is_kept(client: SyncPrefectClient, deploy:
 
 @pytest.fixture
 def late(client: SyncPrefectClient, prefect_server: Any) -> Any:
-    """Makes a run that is late for so many minutes, as the scheduler does or as a user does."""
+    """Make a run that is late by this many minutes, as the scheduler or a user does."""
 
     def make(entry: Entry, minutes: int, *, by_schedule: bool = True) -> Any:
         run = run_in(client, entry, Scheduled(scheduled_time=datetime.now(UTC) - timedelta(minutes=minutes)))

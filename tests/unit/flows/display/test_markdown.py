@@ -38,7 +38,7 @@ render = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethroug
 
 
 def texts_of(page: str) -> str:
-    """What a reader sees."""
+    """Return the text that a reader sees."""
     return " ".join(html.unescape(re.sub("<[^>]*>", " ", page)).split())
 
 

@@ -1,4 +1,4 @@
-"""What the report says of attention and positions, for each kind of model."""
+"""Attention and positions in the report, for each kind of model."""
 
 import json
 import shutil
@@ -82,7 +82,7 @@ def test_a_recurrent_model_needs_no_positions(make_run: Callable[..., Exported])
 
 
 def test_of_a_model_without_attention_nothing_is_missing(make_run: Callable[..., Exported]) -> None:
-    """And nobody is told to export it again."""
+    """The report does not advise exporting the model again."""
     text, drawings = parts(attention(make_run(*FIXED)))
     assert "sees the source as one vector" in text and drawings == 0
     assert parts(attention(make_run())) == ("The stage export was not part of this run.", 0)

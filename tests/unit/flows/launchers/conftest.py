@@ -46,7 +46,7 @@ class SlurmStandIn:
 
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmStandIn]:
-    """Commands of Slurm on the PATH; jobs that a test leaves behind end with it."""
+    """Commands of Slurm on the PATH. Jobs that a test leaves behind end with the fixture."""
     home, commands = tmp_path / "slurm", tmp_path / "bin"
     home.mkdir()
     commands.mkdir()
@@ -68,7 +68,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmStan
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The server of `kubernetes_stand_in.py`, to which the kubeconfig leads; its pods end with it."""
+    """Server of `kubernetes_stand_in.py`, which the kubeconfig names. Its pods end with it."""
     specification = importlib.util.spec_from_file_location("kubernetes_stand_in", KUBERNETES)
     assert specification and specification.loader
     sys.modules["kubernetes_stand_in"] = module = importlib.util.module_from_spec(specification)

@@ -66,9 +66,9 @@ class KubernetesStandIn(ThreadingHTTPServer):
         self.jobs: dict[str, Running] = {}
         self.requests: list[str] = []
         self.away = False
-        """Whether every request fails."""
+        """True if every request fails."""
         self.lines_of_a_stream = 0
-        """After how many lines a stream of a log breaks; 0 is never."""
+        """Number of lines after which a stream of a log breaks. 0 means never."""
         self.refusal: tuple[int, str] | None = None
         """Status and body of the answer to every attempt to create a job."""
 
@@ -183,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, pods[0])
 
     def _stream(self, running: Running, since_seconds: float) -> None:
-        """All lines that are young enough, then those that come, in chunks; or a break after some."""
+        """Send all lines that are recent enough, then new ones, in chunks. If set so, break after some lines."""
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()

@@ -64,7 +64,7 @@ def sbatch(arguments: list[str]) -> None:
 
 
 def node(arguments: list[str]) -> None:
-    """What a node does: run the script, again if it is requeued, and note how it ended."""
+    """Act as a node: run the script, again if it is requeued, and record how it ended."""
     number, folder, log, *script = arguments
     while True:
         while (HOME / "busy").exists() and read(number)["state"] == "PENDING":

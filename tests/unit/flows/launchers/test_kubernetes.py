@@ -21,12 +21,12 @@ Make = Callable[..., KubernetesLauncher]
 
 
 class InterruptionError(Exception):
-    """What a test throws into a running job, as Ctrl-C or a cancelled flow would."""
+    """Error that a test raises in a running job, as Ctrl-C or a cancelled flow would."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Of a job."""
+    """Folder of a job."""
     folder = tmp_path / "home" / "train" / "0123456789abcdef.partial"
     folder.mkdir(parents=True)
     return folder
@@ -52,7 +52,7 @@ def launcher_of(tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -
 
 
 def printed(lines: list[str]) -> list[str]:
-    """What the pods have printed, of all lines."""
+    """Return the lines that the pods have printed."""
     return [line for line in lines if not re.match(r"(TrainJob|PyTorchJob|Kubernetes) ", line)]
 
 

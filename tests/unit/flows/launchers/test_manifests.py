@@ -1,7 +1,7 @@
-"""What is submitted to Kubernetes follows the published schemas: models that Kubeflow generates from its definitions.
+"""Objects for Kubernetes follow the published schemas, as models that Kubeflow generates from its definitions.
 
-An object that goes through the models and comes back the same has no field that they do not know, and no value of a
-wrong type: an API server that checks strictly asks for no less.
+An object that passes through the models unchanged has no field that they do not know, and no value of a wrong type. A
+strict API server demands no more.
 """
 
 import json

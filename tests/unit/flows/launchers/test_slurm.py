@@ -1,4 +1,4 @@
-"""Training through Slurm's commands, which are stand-ins (see `slurm_stand_in.py`); the jobs are real processes."""
+"""Training through Slurm's commands, which are stand-ins (see `slurm_stand_in.py`). The jobs are real processes."""
 
 import os
 import re
@@ -26,12 +26,12 @@ Wait = Callable[[Callable[[], object]], None]
 
 
 class InterruptionError(Exception):
-    """What a test throws into a running job, as Ctrl-C or a cancelled flow would."""
+    """Error that a test raises in a running job, as Ctrl-C or a cancelled flow would."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Of a job."""
+    """Folder of a job."""
     folder = tmp_path / "home" / "train" / "0123456789abcdef.partial"
     folder.mkdir(parents=True)
     return folder

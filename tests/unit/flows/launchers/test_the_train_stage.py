@@ -22,7 +22,7 @@ UPDATES = 600
 
 
 class InterruptionError(Exception):
-    """What a test throws into a running stage, as Ctrl-C or a cancelled flow would."""
+    """Error that a test raises in a running stage, as Ctrl-C or a cancelled flow would."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Training:
 
     @property
     def newest_update(self) -> int:
-        """Of the newest whole checkpoint."""
+        """Return the update of the newest complete checkpoint."""
         return max(int(file.parent.name) for file in self._store.root.glob("train/*.partial/checkpoints/*/.metadata"))
 
 

@@ -1,4 +1,4 @@
-"""Who is champion, how that changes, and what is known of it later; on a real registry of versions without files."""
+"""The champion, how it changes, and its history, on a real registry of versions without files."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Whether a model can have seen its test sets, by the reports of its own stages and of those that it started from."""
+"""Test whether a model can have seen its test sets, by the reports of its stages and of the models it started from."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What somebody still needs is no garbage: here, and in the store that machines share."""
+"""Artifacts that are still needed are not garbage: here, and in the store that machines share."""
 
 import contextlib
 import os
@@ -35,7 +35,7 @@ Put = Callable[..., Artifact]
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """An empty home, which is also that of commands."""
+    """Empty home, which commands use too."""
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_DISABLE_TELEMETRY", "PREFECT_HOME", "NMT_STORE"):
         monkeypatch.setenv(name, "")  # so that what `prepare` sets is taken back
     monkeypatch.setenv("NMT_HOME", str(tmp_path / "home"))

@@ -1,4 +1,4 @@
-"""What a stage that runs by itself begins with."""
+"""Inputs of a stage that runs by itself."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ from nmt_core.store.artifacts import Artifact
 
 @pytest.fixture
 def home(tiny: dict[str, Artifact], tmp_path: Path) -> Settings:
-    """A home whose store is that of the tiny pipeline."""
+    """Home whose store is the store of the tiny pipeline."""
     (tmp_path / "artifacts").symlink_to(tiny["encode"].path.parent.parent)
     return Settings.load({"NMT_HOME": str(tmp_path)})
 

@@ -1,4 +1,4 @@
-"""A run whose machines were taken away has not failed: nobody is told so, and Retry goes on with it."""
+"""A run whose machines were taken away has not failed: no one is notified, and Retry resumes it."""
 
 from uuid import uuid4
 
@@ -61,5 +61,8 @@ def test_a_spent_budget_is_somebodys_business(client: SyncPrefectClient, run: Fl
 
 
 def test_no_automation_takes_it_for_a_failure() -> None:
-    """That of runs without a heartbeat waits for its end as for any other, and else would take it for silent."""
+    """The automation for runs without a heartbeat waits for the end of this run as for any other.
+
+    Otherwise it would declare the run silent.
+    """
     assert "prefect.flow-run.Preempted" in silent_runs(uuid4()).trigger.expect  # type: ignore[union-attr]

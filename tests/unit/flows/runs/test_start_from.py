@@ -1,4 +1,4 @@
-"""What `start_from` names is found in the registry and in the store, or it is said what is missing."""
+"""Values of `start_from` are found in the registry and in the store, or the message names what is missing."""
 
 import os
 import subprocess

@@ -25,7 +25,7 @@ def nothing() -> None: ...
 
 
 def forget_runs(client: SyncPrefectClient) -> None:
-    """Those of other tests too, who have left runs that nobody looks after on the server that all share."""
+    """Forget the runs of other tests too, which have left runs without a process on the shared server."""
     for run in client.read_flow_runs():
         client.delete_flow_run(run.id)
 

@@ -107,7 +107,7 @@ def test_a_lock_between_reading_and_writing_is_outwaited(prefect_server: Any) ->
 
 
 def scheduled(client: httpx.Client) -> tuple[str, str]:
-    """A deployment with a schedule; the ids of both."""
+    """Make a deployment with a schedule, and return the ids of both."""
     flow = client.post("flows/", json={"name": "clicked"}).json()["id"]
     schedule = {"active": True, "schedule": {"cron": "0 3 * * *", "timezone": "UTC"}}
     made = client.post("deployments/", json={"name": "clicked", "flow_id": flow, "schedules": [schedule]}).json()

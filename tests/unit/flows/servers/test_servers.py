@@ -26,7 +26,7 @@ def test_a_port_in_use_is_passed_over() -> None:
 
 
 def test_a_port_with_remains_of_connections_is_not_passed_over() -> None:
-    """As a server leaves it that has just ended."""
+    """A server that has just ended leaves such connections."""
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
         port = server.getsockname()[1]
         server.accept()[0].close()  # who closes first keeps the remains

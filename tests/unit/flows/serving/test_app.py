@@ -202,7 +202,7 @@ def test_the_pages_need_no_other_host(client: TestClient) -> None:
 
 
 def test_another_version_takes_over(tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests get the version that the address meant last; a version that cannot be loaded changes nothing."""
+    """Requests get the version that the address last meant. A version that cannot be loaded changes nothing."""
     versions = [tmp_path / name for name in ("first", "second")]
     for version in versions:
         version.symlink_to(tiny_bundle, target_is_directory=True)

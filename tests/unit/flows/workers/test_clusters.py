@@ -37,7 +37,7 @@ def listening() -> set[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def listening_before(settings: Settings) -> set[tuple[str, int]]:
-    """Of the tests before these and of Prefect's server: what they have started goes on."""
+    """Addresses on which earlier tests and Prefect's server listen. Their processes keep running."""
     return listening()
 
 
@@ -135,7 +135,7 @@ def test_each_task_is_seen_in_prefect_as_one_of_the_flow(workers: DaskWorkers, t
 
 
 def test_a_cluster_that_is_there_is_used_and_left_running(workers: DaskWorkers, settings: Settings) -> None:
-    """By its address, which is all that is known of somebody else's."""
+    """The cluster is given by its address, which is all that is known about it."""
     address = workers._started().client.scheduler_info()["address"]  # type: ignore[attr-defined]  # Dask's runner
     environment = {"NMT_HOME": str(settings.home), "NMT_WORKERS": address.replace("tcp://", "dask://")}
     for _ in range(2):

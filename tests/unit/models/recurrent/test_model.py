@@ -118,7 +118,7 @@ class Equations:
         return np.array([max(both[2 * unit], both[2 * unit + 1]) for unit in range(self.rnn.maxout_size)])
 
     def states(self, source: list[int], target: list[int]) -> Floats:
-        """What leaves the decoder, [T, M]."""
+        """Return the output of the decoder, [T, M]."""
         words = [self.weights["target_embedding.weight"][token] for token in target]
         annotations, ends = self.encode(source)
         run = {"none": self.fixed, "additive": self.search, "dot": self.dot}[self.rnn.attention]

@@ -17,7 +17,7 @@ Judge = Callable[..., pl.DataFrame]
 
 @pytest.fixture
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Judge:
-    """Judge normalised pairs: `judged(pairs, "en-de", max_words=5...)`; languages are identified only on request."""
+    """Judge normalised pairs: `judged(pairs, "en-de", max_words=5...)`. Languages are identified only on request."""
 
     def judge_all(pairs: Sequence[Pair], languages: str = "en-de", **options: Any) -> pl.DataFrame:
         source, _, target = languages.partition("-")

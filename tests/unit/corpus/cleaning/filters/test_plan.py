@@ -153,7 +153,7 @@ def test_a_second_pass_drops_nothing(options: dict[str, Any], pairs: list[tuple[
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=20), st.integers(0, 19))
 def test_a_pair_is_judged_alike_in_any_company(pairs: list[tuple[str, str]], cut: int) -> None:
-    """So shards may be cut anywhere; the pair at the cut is alone."""
+    """This allows shards to be cut anywhere. The pair at the cut is judged alone."""
     by = rules(**EVERYTHING)
     cut %= len(pairs)
 
