@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["support.costs", "support.keeper"]
 
-# Tests run side by side, and so does what they start: where there are more threads than cores, those of one process
-# wait for each other without leaving theirs.
+# Tests run side by side, and so do the processes that they start. With more threads than cores, the threads of one
+# process wait for each other without leaving their core.
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
 

@@ -110,7 +110,7 @@ def test_with_a_range_of_nodes_it_loses_one_and_has_it_again_after_a_requeue(
     slurm.lose("node1")
     lost_at = reporter.points[-1][0]
     run.until(lambda: reporter.points[-1][0] > lost_at + 50)
-    assert slurm.job(number)["NodeList"] == "node0", "it goes on with one"
+    assert slurm.job(number)["NodeList"] == "node0", "it continues on one node"
     slurm.start_node("node1")
     slurm.do("scontrol", "requeue", number)
     slurm.begin_now(number)
@@ -152,7 +152,7 @@ def test_two_jobs_and_that_of_another_user_run_side_by_side(training_of: Trainin
     slurm.do("sbatch", f"--job-name={name}", "--output=/dev/null", "--wrap=sleep 600", user="nobody")
     for run in runs:
         assert run.result().report()["updates"] == 100
-    assert len(slurm.jobs()) == 1, "the other user's job of the same name is nobody else's"
+    assert len(slurm.jobs()) == 1, "the job of another user with the same name is left alone"
 
 
 def test_the_controller_is_killed_and_comes_back(training_of: TrainingOf, slurm: SlurmCluster) -> None:

@@ -67,7 +67,7 @@ with join_world() as world:
             content = bytearray(file.read_bytes())
             content[len(content) // 2] ^= 1
             file.write_bytes(content)
-    world.any(False)  # nobody looks before that is done
+    world.any(False)  # no process reads before that is done
     warnings = []
     again = Checkpoints(folder, 2, world, warnings.append)
     try:

@@ -125,7 +125,7 @@ def test_processes_that_share_the_weights_start_from_a_model_and_its_moments_as_
     sharded = train(config(**start, parallel="fsdp", activation_checkpointing=True), 2)
     assert losses(sharded.path) == pytest.approx(expected, rel=1e-5)
     assert sharded.report()["started_from"].startswith("train/")
-    assert expected["dev_loss", 6] < alone["dev_loss", UPDATES], "it goes on from where the other has ended"
+    assert expected["dev_loss", 6] < alone["dev_loss", UPDATES], "it resumes where the other has ended"
 
 
 @pytest.mark.slow

@@ -116,7 +116,7 @@ def assert_ends_as(undisturbed: Any, job: Any, *kept: bytes) -> None:
     """Nothing was computed twice that was saved, and all is as if there had been no disturbance."""
     assert job.wait() == 0, job.log
     curves = (job.made / METRICS).read_bytes()
-    assert all(map(curves.startswith, kept)), "it did not go on from a checkpoint"
+    assert all(map(curves.startswith, kept)), "it did not resume from a checkpoint"
     assert job.points == undisturbed.points
     assert weights(job.made) == weights(undisturbed.made), "what is averaged must not depend on when it was stopped"
     assert not job.processes()
@@ -243,7 +243,7 @@ def test_when_one_of_two_nodes_is_gone_for_good_the_other_goes_on(
     status = read_status(job.folder)
     assert status
     assert (status.state, status.update) == ("finished", UPDATES)
-    assert metrics.read_bytes().splitlines()[:EVERY] == before, "it goes on from the checkpoint"
+    assert metrics.read_bytes().splitlines()[:EVERY] == before, "it resumes from the checkpoint"
     assert losses(curve(job.folder)) == pytest.approx(losses(curve(alone)), rel=1e-5)
 
 

@@ -69,7 +69,7 @@ def test_a_checkpoint_that_is_killed_half_way_is_not_used(training: Maker, undis
         job.start(processes=1)
         job.wait_for(
             lambda newest=newest: job.newest_complete() == newest
-        )  # before, its curves are those of a dead one
+        )  # before that, the curves belong to a dead process
         job.wait_for_update(newest + 3)
         if newest > EVERY:
             for process in (*job.agents(), *job.ranks()):
@@ -81,7 +81,7 @@ def test_a_checkpoint_that_is_killed_half_way_is_not_used(training: Maker, undis
         kept.append(job.kept())
 
     artifact = job.run(processes=1)
-    assert all(map((artifact / METRICS).read_bytes().startswith, kept)), "it did not go on from a checkpoint"
+    assert all(map((artifact / METRICS).read_bytes().startswith, kept)), "it did not resume from a checkpoint"
     assert curve(artifact) == curve(undisturbed)
     assert final_weights(artifact) == final_weights(undisturbed)
     for kind in ("checkpoints", "weights"):
@@ -123,7 +123,7 @@ def test_a_disk_that_fills_in_mid_training_costs_no_update(
     job.wait_for(lambda: "could not be written" in job.log)
     ballast.unlink()
     assert job.wait() == 0, job.log
-    assert "Traceback" not in job.log, "training went on by being started again"
+    assert "Traceback" not in job.log, "training only continued because it was started again"
     warning = next(line for line in job.log.splitlines() if "could not be written" in line)
     assert f"checkpoint {2 * EVERY} could not be written" in warning
     assert f"training continues, and its newest complete checkpoint is at update {EVERY}" in warning
@@ -142,7 +142,7 @@ def test_a_disk_without_room_for_any_checkpoint_ends_training_at_once(on_a_disk_
     assert str(job.folder / "store" / "train") in said
     assert "free space" in said
     assert "run the same command again" in said
-    assert job.log.count("failed (exitcode") == 1, "it was tried again in vain"
+    assert job.log.count("failed (exitcode") == 1, "a retry cannot help"
     assert "Traceback" not in said
 
 
@@ -219,4 +219,4 @@ def test_a_damaged_row_group_is_named_and_not_trained_on(training: Maker, many_g
     assert "its hash should be" in said
     assert [point["update"] for point in curve(job.made) if "dev_loss" in point] == list(range(1, before + 1))
     assert job.newest_complete() <= before
-    assert job.log.count("failed (exitcode") == 1, "it was tried again in vain"
+    assert job.log.count("failed (exitcode") == 1, "a retry cannot help"

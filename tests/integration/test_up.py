@@ -190,5 +190,5 @@ def test_a_cancelled_training_saves_ends_and_goes_on(
     again = up.start("retrain/quickstart", config=config, until="train")
     wait_until_it_trains(up, again, after=max(updates(home)))
     cancel(up, again)
-    assert dict(up.tracked(again, _FIRST_UPDATE))["train"] > saved, "it goes on, and does not begin again"
+    assert dict(up.tracked(again, _FIRST_UPDATE))["train"] > saved, "it resumes, and does not start over"
     assert max(map(saved_at, home.glob(UNDER_WAY))) > saved

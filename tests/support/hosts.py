@@ -55,7 +55,7 @@ class OnHosts:
         meeting = Rendezvous(self.nodes or str(len(self.hosts)), str(self.processes), endpoint, "job")
         command = [*host.within, *torchrun_command(self.folder, meeting, sys.executable, "nmt_core.train.node")]
         environment = {**os.environ, **TRAINING_ENVIRONMENT, **self.settings}
-        environment.pop("GLOO_SOCKET_IFNAME", None)  # that of the tests is the loopback
+        environment.pop("GLOO_SOCKET_IFNAME", None)  # the tests set the loopback
         output = os.open(f"/proc/self/fd/{self._output}", os.O_WRONLY)  # the other end of the pipe, once more
         self.running.append(processes.start(command, environment, output))
         os.close(output)

@@ -39,12 +39,12 @@ def pytest_configure(config: Any) -> None:
     command = [sys.executable, str(Path(__file__)), str(os.getpid()), own, str(config.option.grace)]
     capture = config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
-        # Of the marks it has that of the run which has started ours, if one has, and so never ends itself.
+        # Its only mark belongs to the run of pytest that started this one, if there is one. So it never ends itself.
         subprocess.Popen(command, env=outer, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
 def mark() -> dict[str, str]:
-    """Return what an environment needs so that the keeper knows what was started with it."""
+    """Return the variable by which the keeper knows the processes of an environment."""
     return {_MARK: os.environ[_MARK]}
 
 

@@ -103,7 +103,7 @@ def network(hosts: int) -> Iterator[Network]:
     names = "".join(f"{host.address} {host.name}\n" for host in made)
     try:
         for host in made:
-            files = _FILES / host.namespace  # `ip netns exec` puts them in the place of those of /etc
+            files = _FILES / host.namespace  # `ip netns exec` mounts them over the files in /etc
             files.mkdir(parents=True)
             (files / "hosts").write_text(f"127.0.0.1 localhost\n{names}")
             _ip("netns", "add", host.namespace)

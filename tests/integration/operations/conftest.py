@@ -47,8 +47,8 @@ class Webhook:
         return [body for body in list(self.bodies) if body["flow_run"] == flow_run]
 
     def told_of(self, flow_run: str) -> dict[str, Any]:
-        """The first that was posted about a flow run, as soon as something is."""
-        return until(lambda: self.about(flow_run), lambda: f"nobody was told: {self.bodies}")[0]
+        """Return the first message about a flow run, as soon as there is one."""
+        return until(lambda: self.about(flow_run), lambda: f"no message: {self.bodies}")[0]
 
 
 @pytest.fixture(scope="module")

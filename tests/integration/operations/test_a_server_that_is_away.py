@@ -39,7 +39,7 @@ def prefect_alone(nmt: Any, free_port: int, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.delenv(name)
     monkeypatch.setenv("PREFECT_HOME", str(nmt.home / "prefect"))
     monkeypatch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-    # `nmt` finds it there, as it finds those of `nmt up`
+    # `nmt` finds the server there, like the servers of `nmt up`
     addresses = {"process": this_process(), "prefect": f"http://127.0.0.1:{free_port}/api", "mlflow": ""}
     (nmt.home / "servers.json").write_text(json.dumps(addresses))
     started: list[Server] = []

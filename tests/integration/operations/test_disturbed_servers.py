@@ -69,7 +69,7 @@ def test_a_webhook_is_called_for_a_run_that_fails_and_for_no_other(up: Any, oper
     assert set(webhook.paths) == {"/failures?token=sesame"}
     kept = [up.call(f"{kind}/filter", {}) for kind in ("automations", "block_documents", "flow_runs", "events")]
     assert "tell of runs that fail" in json.dumps(kept)
-    assert "sesame" not in json.dumps(kept), "whoever has the address can post as well"
+    assert "sesame" not in json.dumps(kept), "the address alone allows posting"
 
 
 @pytest.mark.faults
@@ -86,7 +86,7 @@ def test_a_run_outlives_its_worker_and_another_one_comes_after_it(
     first_worker.kill()
     operator.worker()
     ends = [up.wait(run, limit=_SECONDS_UNTIL_THE_END) for run in (first, second)]
-    assert ends == ["COMPLETED", "COMPLETED"], "the run goes on by itself, and another worker takes what comes next"
+    assert ends == ["COMPLETED", "COMPLETED"], "the run continues by itself, and another worker takes the next one"
     assert up.call(f"flow_runs/{second}")["start_time"] >= up.call(f"flow_runs/{first}")["end_time"]
     assert {status for _, status in up.tracked(first)} == {"FINISHED"}
 
@@ -117,9 +117,9 @@ def test_a_worker_that_is_ended_saves_first_and_reconcile_closes_what_a_dead_mac
     again = up.start("retrain/quickstart", config=config, until="train")
     operator.wait_for_training(again, after=saved)
     first = until(lambda: dict(up.tracked(again, _FIRST_UPDATE))["train"], "MLflow has no loss")
-    assert first > saved, "it goes on, and does not begin again"
+    assert first > saved, "it resumes, and does not start over"
     operator.machine_dies()
-    assert up.state(again) == "RUNNING", "nobody is left who could say otherwise"
+    assert up.state(again) == "RUNNING", "no process is left to report its end"
     assert {status for _, status in up.tracked(again)} == {"RUNNING"}, "other stages are reused"
     said = up.nmt("reconcile").stdout
     assert "is gone" in said and "2 runs closed" in said
@@ -143,7 +143,7 @@ def test_a_run_without_a_heartbeat_is_crashed_and_somebody_is_told(
     operator.wait_for_heartbeat(run)
     operator.machine_dies()
     start = time.monotonic()
-    operator.worker()  # as on another machine: nobody there looks for processes of the first before the run is silent
+    operator.worker()  # as on another machine, where the dead processes are not looked for before the run is silent
     within = HEARTBEATS_MISSED * _HEARTBEAT_SECONDS
     assert up.wait(run, limit=within + _SECONDS_UNTIL_IT_IS_SURE) == "CRASHED"
     with capsys.disabled():

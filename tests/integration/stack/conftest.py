@@ -69,7 +69,7 @@ class Postgres:
         """Make the cluster, as the image does, and the databases."""
         words = self._data.with_name("password")
         words.write_text(self._password)
-        words.chmod(0o644)  # for an instant, in a folder that nobody else can enter
+        words.chmod(0o644)  # for an instant, in a folder that no other user can enter
         self._run("initdb", "--username=nmt", f"--pwfile={words}", "--auth=scram-sha-256", f"--pgdata={self._data}")
         words.unlink()
         self.start()

@@ -92,7 +92,7 @@ def wait_for_the_graph(page: Any) -> None:
     raise AssertionError(f"no graph in {_LOOKS} s: a picture of {len(before):,} bytes")
 
 
-@pytest.mark.cpu(170)  # those of `finished` and `up` among them
+@pytest.mark.cpu(170)  # including `finished` and `up`
 def test_a_stage_and_a_retraining_from_the_browser(
     up: Any, page: Any, signed_in: Any, picture: Any, asked_outside: list[str]
 ) -> None:
@@ -348,7 +348,7 @@ def test_a_page_of_another_site_gets_nothing_and_the_ui_works(
             assert raw(server, path, f"{other}:{urlsplit(server).port}") in _REFUSED
     assert raw(site, "/api/health", urlsplit(site).netloc) == 200
 
-    # With the password, a run starts; but what it runs is not for whoever starts it to say
+    # With the password, a run starts, but its command cannot be chosen
     answers = {name: start_with(up, gc, name) for name in ("command", "env", "working_dir", "")}
     assert answers == {"command": 422, "env": 422, "working_dir": 422, "": 201}
     (run,) = up.call("flow_runs/filter", {"deployments": {"id": {"any_": [gc]}}})

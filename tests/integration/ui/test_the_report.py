@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(900), pytest.mark.cpu(100)]  # those of `finished` among them
+pytestmark = [pytest.mark.ui, pytest.mark.timeout(900), pytest.mark.cpu(100)]  # including `finished`
 
 _LONGER = ("model.d_model=64", "model.d_ff=256", "train.max_updates=400", "train.validate_every=80")
 _INK = 0.7  # of the height of a line's box, in its middle: letters do not fill it

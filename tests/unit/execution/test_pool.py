@@ -1,4 +1,4 @@
-"""The same tasks give the same results and the same errors, whichever workers run them and whichever die."""
+"""Tasks give the same results and the same errors, whichever workers run them and whichever die."""
 
 import itertools
 import operator
@@ -238,7 +238,7 @@ def test_a_task_that_kills_three_workers_is_an_error(workers: LocalWorkers, task
         list(workers.map(tasks.die_if_big, ["big shard", "another"]))
     with pytest.raises(StageError, match="ended with code 3, 3 times"):
         list(workers.map(tasks.leave, [1, 2]))
-    assert list(workers.map(abs, [-1, -2])) == [1, 2], "it goes on to work"
+    assert list(workers.map(abs, [-1, -2])) == [1, 2], "it keeps working"
 
 
 def test_an_error_of_the_user_is_raised_as_such(workers: LocalWorkers, tasks: ModuleType) -> None:

@@ -150,4 +150,4 @@ def test_a_model_of_usual_numbers_is_made_in_fp16(gates_of: Callable[..., Gates]
     gates = gates_of(tiny_model, Dev(LINES, LINES))
     assert not gates.cannot_make("fp16")
     assert gates.kernels("fp16").cache_dtype == torch.float16
-    assert not any(module._forward_hooks for module in tiny_model.modules()), "nobody looks on any longer"
+    assert not any(module._forward_hooks for module in tiny_model.modules()), "no hook is left"

@@ -23,7 +23,10 @@ def pieces(lines: Sequence[Sequence[int]]) -> Pieces:
 
 
 def text(words: int, lines: int, seed: int = 1) -> tuple[Lines, Lines, dict[int, int]]:
-    """Return sentences of words, in another order on the other side. A piece without meaning precedes each word."""
+    """Return sentences, their translations in another word order, and the dictionary.
+
+    Each translation begins with a piece that has no meaning.
+    """
     generator = np.random.default_rng(seed)
     names = np.arange(FIRST + 1, FIRST + 1 + words)
     translation = dict(zip(names.tolist(), generator.permutation(names).tolist(), strict=True))

@@ -183,7 +183,7 @@ def test_every_server_has_a_policy_who_may_ask_it() -> None:
 
 
 def test_a_job_that_has_ended_makes_room_for_the_next() -> None:
-    """The pod of a Job cannot be changed, so that a Job that stayed would refuse the next version of the stack."""
+    """The pod template of a Job is immutable, so that a Job that stayed would block the next version of the stack."""
     jobs = {each["metadata"]["name"]: each["spec"] for each in objects() if each["kind"] == "Job"}
     assert jobs.keys() == {"buckets", "deployments"}
     assert {spec["ttlSecondsAfterFinished"] for spec in jobs.values()} == {600}
@@ -263,7 +263,7 @@ def test_the_image_runs_as_nobody_special() -> None:
     for target in ("cpu", "gpu", "serve"):
         base, text = found[target]
         users = re.findall(r"^USER (\S+)$", found[base][1] + text, re.MULTILINE)
-        assert users[-1] == "1000:1000", "nobody takes the rights back"
+        assert users[-1] == "1000:1000", "no later stage becomes root again"
         assert "HEALTHCHECK" in text
 
 

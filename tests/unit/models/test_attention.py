@@ -69,7 +69,7 @@ def test_packed_attention_is_that_of_each_sentence_by_itself(sizes: list[tuple[i
     fast = [torch.randn(shape, generator=draw).requires_grad_() for shape in shapes]
     plain = [tensor.detach().clone().requires_grad_() for tensor in fast]
     same_NN = queries.sentence_N[:, None] == keys.sentence_N[None]
-    sees = same_NN.any(dim=1)  # padding of one side may have no counterpart on the other: nobody looks at its states
+    sees = same_NN.any(dim=1)  # padding of one side may have no counterpart on the other, and its states are not used
     out = attend(*fast, keys, queries)[sees]
     expected = attend_reference(*(x.transpose(0, 1)[None] for x in plain), (same_NN | ~sees[:, None])[None])
     expected = expected[0].transpose(0, 1)[sees]

@@ -40,7 +40,7 @@ def test_threads_end_together() -> None:
         sources = [9] * (fewest * 40 - 36)
         sizes = [len(batch) for batch in batches_by_length(sources, 400)]
         assert len(sizes) == batches
-        assert max(sizes) == -(-len(sources) // batches), "as small as so many batches can be"
+        assert max(sizes) == -(-len(sources) // batches), "as small as this many batches can be"
 
 
 def test_a_source_that_is_larger_than_a_batch_has_its_own() -> None:

@@ -55,7 +55,9 @@ def test_its_own_beginning_changes_nothing(
     forced = search_batch(stepper, sources, config, own)
     for [one], [other] in zip(forced, free, strict=True):
         assert other.cut or not one.cut
-        assert one.ids[: len(other.ids)] == other.ids, "one that was cut may go on by as many tokens as were given"
+        assert one.ids[: len(other.ids)] == other.ids, (
+            "a translation that was cut may grow by as many tokens as were given"
+        )
         assert other.cut or one.ids == other.ids
 
 

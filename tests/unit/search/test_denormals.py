@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def are_zero() -> bool:
-    """Return two flags: a denormal result becomes zero, and a denormal operand does."""
+    """Return True if denormal numbers count as zero, both as results and as operands."""
     small, denormal = np.full((2, 64), [[1e-38], [1e-39]], np.float32)
     return bool((small * np.float32(0.01) == 0).all() and (denormal * np.float32(1e6) == 0).all())
 

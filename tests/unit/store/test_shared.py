@@ -111,7 +111,7 @@ def test_the_lineage_reaches_to_what_other_machines_have_made(url: str, tmp_path
     names = [(each.stage, each.fingerprint) for each in there.lineage(found)]
     assert names == [(each.stage, each.fingerprint) for each in (encode, split, clean)]
     assert there.manifest("split", split.fingerprint) == split.manifest()
-    assert not there.path("split", split.fingerprint).exists(), "nothing is fetched that nobody reads"
+    assert not there.path("split", split.fingerprint).exists(), "only what is read is fetched"
     assert there.manifest("split", "0" * 32) is None
 
 

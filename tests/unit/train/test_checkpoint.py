@@ -430,7 +430,7 @@ def test_a_full_disk_costs_a_checkpoint_and_no_training(tmp_path: Path, world: W
 
 
 def test_the_best_are_chosen_among_those_that_are_there(tmp_path: Path, world: World) -> None:
-    """The best checkpoint finds no space, and another process continues. If two are equal, the later one is kept."""
+    """The best checkpoint finds no disk space. A new process saves each one. Of two equal ones the later is kept."""
     values = {10: 3.0, 20: 2.0, 30: 1.0, 40: 2.0, 50: 4.0, 60: 5.0, 70: 6.0}
     progress, training = Progress(), Moved(seed=1, steps=1).training
     kept: list[set[int]] = []

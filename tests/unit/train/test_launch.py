@@ -171,7 +171,7 @@ def test_a_disturbed_run_ends_with_the_curve_of_an_undisturbed_one(
 
     killer = Acting(newest_update(store) + 125, kill_the_training_process)
     artifact = start_training(config, store, killer)
-    assert killer.done, "torchrun starts another process, which goes on from the last checkpoint"
+    assert killer.done, "torchrun starts another process, which resumes from the last checkpoint"
     assert_equal(artifact, undisturbed)
 
 

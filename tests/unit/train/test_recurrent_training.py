@@ -94,7 +94,7 @@ def test_they_learn_to_read_the_source(
     with_others = TokenPairs(SideTokens(dev.source.ids, starts, lengths), dev.target)
     loss, loss_with_others = (dev_loss(model, each, 1_024, world) for each in (dev, with_others))
     assert loss < 1.5, "it began at log(44 pieces) = 3.8"
-    assert loss < loss_with_others - 0.5, "a model that does not look at the source has the same with that of another"
+    assert loss < loss_with_others - 0.5, "a model that ignores the source has the same loss with another source"
 
 
 def test_adadelta_needs_no_rate_to_be_chosen(train: Any) -> None:

@@ -227,7 +227,7 @@ def watch(pairs: tuple[TokenShards, DevSet], world: World, tmp_path: Path) -> An
 def test_a_pair_that_ruins_the_loss_is_passed_by(
     watch: Any, corpus_with: Any, make_config: Any, tmp_path: Path
 ) -> None:
-    """One source sentence holds a piece whose embedding is not a number. The last checkpoint was saved before that."""
+    """One source sentence holds a piece whose embedding is not a number, which would ruin all weights."""
     train = SHORT | {"max_updates": 100, "validate_every": 10, "checkpoint_every": 10, "keep_best": 2}
     wild = {"learning_rate_scale": 16.0, "keep_checkpoints": 2}  # so that the best are not the last
     config = make_config(train=train | wild, model={"tied_embeddings": "none"})
@@ -310,7 +310,7 @@ def test_a_full_disk_costs_no_training_that_goes_back(
     def fill() -> bool:
         if trainer.progress.update == 30 and not full:
             full.append(30)
-            trainer._checkpoints.wait()  # that of update 25 is on disk, however busy the machine is
+            trainer._checkpoints.wait()  # the checkpoint of update 25 is on disk, however busy the machine is
             ruin(model)
             resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
         return False

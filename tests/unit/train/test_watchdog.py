@@ -82,9 +82,9 @@ def test_all_updates_since_the_checkpoint_are_passed_by(tmp_path: Path) -> None:
 def test_what_a_killed_run_comes_to_again_counts_once(tmp_path: Path) -> None:
     note(tmp_path, (150, 0, 149, 100), (230, 0, 280, 200))
     with (tmp_path / "incidents.jsonl").open("a") as file:
-        file.write('{"update": 9')  # it was killed here, and goes on from the checkpoint of update 200
+        file.write('{"update": 9')  # it was killed here, and resumes from the checkpoint of update 200
     assert updates_passed_by(tmp_path) == 80
     note(tmp_path, (230, 0, 280, 200))
     assert updates_passed_by(tmp_path) == 80
-    note(tmp_path, (150, 0, 149, 100))  # and now from that of 100
+    note(tmp_path, (150, 0, 149, 100))  # and now from the checkpoint of update 100
     assert updates_passed_by(tmp_path) == 50

@@ -24,7 +24,7 @@ def answer(status: int, body: bytes = b"", **headers: str) -> Answer:
             if value:
                 request.send_header(name, value)
         request.end_headers()
-        with suppress(OSError):  # whoever asked may have gone
+        with suppress(OSError):  # the client may have gone
             request.wfile.write(body)
 
     return send

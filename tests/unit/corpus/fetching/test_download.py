@@ -161,7 +161,7 @@ def test_a_file_that_changed_is_refused_until_its_entry_is_removed(web: Any, goo
 
 
 def _elsewhere(recipe: Recipe) -> Recipe:
-    """Return the recipe function with an empty store."""
+    """Return the recipe with an empty store."""
     other = Recipe(recipe.folder)
     other.store = Store(recipe.folder / "elsewhere")
     return other

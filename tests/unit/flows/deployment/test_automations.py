@@ -101,7 +101,7 @@ def test_a_heartbeat_that_comes_after_the_end_starts_nothing(client: SyncPrefect
     for run in runs:
         client.set_flow_run_state(run.id, Completed())
         heartbeat(run.id)  # it was on its way
-    for run in runs:  # Prefect looks at two events at once, and so may take those of one moment in another order
+    for run in runs:  # Prefect handles two events at once, and may swap events of one moment
         until(lambda: HEARTBEAT in last_events(client, run.id))  # noqa: B023  # it is called at once
         say_the_end(short, run, Completed())
     late = sum(not said_in_time(client, run.id) for run in runs)

@@ -58,7 +58,7 @@ def sbatch(arguments: list[str]) -> None:
            "nodes": nodes})  # fmt: skip
     log = Path(known["output"].replace("%j", number).replace("%%", "%"))
     node = [sys.executable, "-S", __file__, "node", number, known["chdir"], str(log), script, *rest]
-    nothing = subprocess.DEVNULL  # else whoever reads what sbatch prints would wait for the job
+    nothing = subprocess.DEVNULL  # otherwise a reader of sbatch's output would wait for the job
     subprocess.Popen(node, start_new_session=True, stdin=nothing, stdout=nothing, stderr=nothing)
     print(number)
 

@@ -60,7 +60,7 @@ def test_latest_is_what_the_newest_run_of_the_recipe_made(
     ran("4-shorter", "download")
     origin = find(home, make_config(), "split", LATEST)
     assert origin.run and origin.run.run_id == "2-newer"
-    assert origin.config.clean.max_words == 99, "the rest of the configuration is that of the run"
+    assert origin.config.clean.max_words == 99, "the rest of the configuration comes from the run"
     assert [artifact.short for artifact in origin.artifacts] == [tiny["clean"].short, tiny["download"].short]
 
 

@@ -14,7 +14,7 @@ from flows.deployment.automations import silent_runs
 from flows.runs.preemption import preempted
 from nmt_core.errors import BudgetError, PreemptedError
 
-GONE = "train: stopped from outside after 70 updates, with a checkpoint: the same command goes on from there"
+GONE = "train: stopped from outside after 70 updates, with a checkpoint: the same command resumes from there"
 
 
 @flow(name="taken away", persist_result=False)

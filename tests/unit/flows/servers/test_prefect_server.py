@@ -86,7 +86,7 @@ def test_a_lock_between_reading_and_writing_is_outwaited(prefect_server: Any) ->
                 connection.execute("update csrf_token set updated = updated")
                 connection.commit()
                 writes += 1
-                time.sleep(0.005)  # else nobody else would ever get the lock
+                time.sleep(0.005)  # otherwise no other connection would get the lock
         connection.close()
 
     with httpx.Client(base_url=f"{api}/", headers=own, timeout=120) as client:

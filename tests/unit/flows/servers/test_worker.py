@@ -93,7 +93,7 @@ def test_a_worker_that_is_killed_leaves_its_runs_alone(clock: Path) -> None:
     process, (worker, run) = start(clock)
     process.kill()
     process.wait()
-    until_gone([worker], "nobody would look after it")
+    until_gone([worker], "the worker is still there")
     assert run.is_running() and run.status() != psutil.STATUS_ZOMBIE
     run.kill()
 

@@ -282,7 +282,9 @@ def test_a_damaged_bundle_is_named_and_nothing_is_made(
         run(Wanted(str(bundle), str(source), target), settings)
     assert not Path(target).exists()
     shutil.copyfile(tiny_bundle / "fp32/step.onnx", bundle / "fp32/step.onnx")
-    assert run(Wanted(str(bundle), str(source), target), settings)["lines"] == 4, "mended, the same command goes on"
+    assert run(Wanted(str(bundle), str(source), target), settings)["lines"] == 4, (
+        "once repaired, the same command works"
+    )
 
 
 def test_text_output_and_job_may_all_be_in_s3(

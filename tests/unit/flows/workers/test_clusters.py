@@ -96,7 +96,7 @@ def test_errors_come_back_as_they_were(workers: DaskWorkers, tmp_path: Path) -> 
 def test_a_task_that_kills_three_workers_is_an_error(workers: DaskWorkers) -> None:
     with pytest.raises(StageError, match=r"died 3 times on the same task, posix\._exit of 3.*logs"):
         list(workers.map(os._exit, [3, 3]))
-    assert list(workers.map(abs, [-1, -2])) == [1, 2], "it goes on to work"
+    assert list(workers.map(abs, [-1, -2])) == [1, 2], "it keeps working"
 
 
 def test_it_listens_on_this_machine_alone(workers: DaskWorkers, listening_before: set[tuple[str, int]]) -> None:
