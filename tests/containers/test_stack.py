@@ -1,7 +1,7 @@
-"""infra/compose.yaml in containers: a retraining through all services, what is reached from where, and what survives.
+"""infra/compose.yaml in containers: a retraining through all services, what is reachable from where, and what survives.
 
-PostgreSQL and Caddy are Debian's, and moto's server takes the place of SeaweedFS: it accepts every key. All else is as
-the compose file says.
+PostgreSQL and Caddy are Debian's. moto's server replaces SeaweedFS and accepts every key. The rest is as in the compose
+file.
 """
 
 import base64
@@ -54,7 +54,7 @@ def project() -> Iterator[Project]:
 
 
 def recipe(updates: int) -> dict[str, Any]:
-    """Return the quickstart, as small as it works, under a name that is found nowhere else."""
+    """Return the smallest quickstart, under a name that occurs nowhere else."""
     changes = [f"{key}={value}" for key, value in SMALL.items()]
     config = load_recipe("quickstart", changes).model_dump(mode="json")
     train = config["train"] | {"max_updates": updates, "validate_every": updates // 4, "checkpoint_every": updates // 4}
@@ -71,7 +71,7 @@ def trained(project: Project) -> str:
 
 
 def client(project: Project, **others: str) -> dict[str, str]:
-    """Return what a machine outside needs: an address, a login, and the authority of the proxy's certificate."""
+    """Return what a machine outside needs: an address, a login, and the certificate of the proxy's authority."""
     login = {"MLFLOW_TRACKING_USERNAME": "nmt", "MLFLOW_TRACKING_PASSWORD": project.values["NMT_PASSWORD"]}
     files = {"NMT_HOME": "/tmp/nmt", "REQUESTS_CA_BUNDLE": "/authority.crt", "HOME": "/tmp"}
     return login | files | {"MLFLOW_TRACKING_URI": "https://mlflow.localhost"} | others
@@ -122,7 +122,7 @@ def test_the_pages_of_both_servers_are_shown_to_whoever_has_the_password(project
 
 
 def test_nothing_but_the_proxy_is_reached_from_outside(project: Project) -> None:
-    """Addresses of every container in every network, tried from a machine that has only the outer one."""
+    """Addresses of every container in every network, tried from a machine that has only the outer network."""
     ports = (80, 443, 4200, 5000, 5001, 5432, 8080, 8081, 8333)
     places = {}
     for service in LASTING:

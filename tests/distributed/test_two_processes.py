@@ -52,7 +52,7 @@ def losses_of(artifact: Artifact) -> Losses:
 
 @pytest.fixture
 def one_process(tiny: dict[str, Artifact], world: World, tmp_path: Path) -> Callable[[PipelineConfig], Losses]:
-    """Trains in this very process, and returns the losses."""
+    """Train in this process, and return the losses."""
 
     def train(config: PipelineConfig) -> Losses:
         folder = tiny["encode"].path
@@ -70,7 +70,7 @@ def one_process(tiny: dict[str, Artifact], world: World, tmp_path: Path) -> Call
 def test_an_update_of_one_slice_is_shared_by_two_processes(
     start_training: Any, ranks: Ranks, one_process: Any, make_config: Any, tiny: dict[str, Artifact], tmp_path: Path
 ) -> None:
-    """One of them has nothing to do then, and must still take part in the update."""
+    """One process has nothing to do then, and must still take part in the update."""
     config = make_config(
         train={"max_updates": 30, "validate_every": 15, "max_tokens": 64, "micro_batch_tokens": 64},
         model=SMOOTH,
@@ -138,7 +138,7 @@ def test_two_processes_have_the_translations_and_scores_of_one(
 def test_two_processes_stop_and_one_goes_on(
     start_training: Any, ranks: Ranks, one_process: Any, make_config: Any, tmp_path: Path
 ) -> None:
-    """With several passes an update. `torchrun` starts the two, and passes the end of the stage on to them."""
+    """Each update has several passes. `torchrun` starts both processes, and tells them when the stage ends."""
     config = make_config(
         train={
             "max_updates": 150,

@@ -30,7 +30,7 @@ TRANSLATION_IN_A_PROCESS = str(Path(__file__).with_name("translation_in_a_proces
 
 @dataclass
 class Translation:
-    """A translation job that any number of processes do. Its output has a name in a place, its folder is `job`."""
+    """Translation job that any number of processes do. Its output has a name in a place, and its folder is `job`."""
 
     bundle: Path
     source: str
@@ -48,11 +48,11 @@ class Translation:
         return read_bytes(f"{self.place}/{self.name}")
 
     def unreadable(self) -> bytes | None:
-        """Lines of the text that are not UTF-8, as they have been kept."""
+        """Return the lines of the text that are not UTF-8, as they have been kept."""
         return read_bytes(f"{self.place}/{self.name}.unreadable.jsonl")
 
     def start(self, workers: int = 1, within: Sequence[str] = ()) -> "subprocess.Popen[str]":
-        """Start a process that does what is left."""
+        """Start a process that does the rest of the job."""
         arguments = [self.bundle, self.source, self.place, self.name, workers]
         command = [*within, sys.executable, TRANSLATION_IN_A_PROCESS, *map(str, arguments)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -88,7 +88,7 @@ class Translation:
 
     @staticmethod
     def ended(process: "subprocess.Popen[str]") -> int:
-        """Rows that a process translated which ended well."""
+        """Return the number of rows that a process translated, which must have succeeded."""
         out, error = process.communicate(timeout=patient(SECONDS))
         assert process.returncode == 0, error
         return int(out)
@@ -96,7 +96,7 @@ class Translation:
 
 @dataclass
 class Training:
-    """The real `train` stage, in a process and a store of its own, as often as it takes."""
+    """The real `train` stage, in its own process and store, which may be started several times."""
 
     folder: Path
     config: PipelineConfig
@@ -107,12 +107,12 @@ class Training:
 
     @property
     def log(self) -> str:
-        """All that has been said."""
+        """Return everything that has been printed."""
         return (self.folder / "log").read_text()
 
     @property
     def made(self) -> Path:
-        """The artifact in the making, or made."""
+        """Return the artifact, finished or not."""
         (found,) = [path for path in self._seen.glob("store/train/*") if path.is_dir()]
         return found
 
@@ -123,7 +123,7 @@ class Training:
 
     @property
     def _seen(self) -> Path:
-        """The folder as the stage sees it: it may have mounted something of its own there."""
+        """Return the folder as the stage sees it, which may have mounted something there."""
         if self.within and self.stage and self.stage.poll() is None:
             return Path(f"/proc/{self.stage.pid}/root{self.folder}")
         return self.folder
@@ -137,7 +137,7 @@ class Training:
             self.stage = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     def wait(self) -> int:
-        """Its exit code, when it has ended."""
+        """Wait for the end, and return the exit code."""
         assert self.stage
         return self.stage.wait(patient(SECONDS))
 
@@ -170,7 +170,7 @@ class Training:
         self.wait_for(is_there)
 
     def processes(self) -> list[psutil.Process]:
-        """All that there is: the stage first, then torchrun and the processes that train, orphans too."""
+        """Return all processes: the stage first, then torchrun and the processes that train, orphans too."""
         return sorted(processes_naming(str(self.folder)), key=lambda process: process.pid)
 
     def agents(self) -> list[psutil.Process]:
@@ -178,7 +178,7 @@ class Training:
         return [process for process in self.processes() if "torch.distributed.run" in command_line(process)]
 
     def ranks(self) -> list[psutil.Process]:
-        """Those that train."""
+        """Return the processes that train."""
         modules = [(process, command_line(process)) for process in self.processes()]
         return [each for each, line in modules if "nmt_core.train" in line and "torch.distributed.run" not in line]
 
@@ -188,7 +188,7 @@ class Training:
         return max((int(file.parent.name) for file in files), default=0)
 
     def freeze(self) -> list[psutil.Process]:
-        """Stop all processes where they stand."""
+        """Stop all processes with SIGSTOP."""
         frozen = self.processes()
         for process in frozen:
             process.suspend()
@@ -238,7 +238,7 @@ def named_in() -> Callable[[str], list[psutil.Process]]:
 def training(
     training_inputs: Any, make_config: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Training]]:
-    """Makes jobs, each in a folder of its own. Every update is validated, so the curves tell of each."""
+    """Make jobs, each in its own folder. Every update is validated, so the curves show each one."""
     made: list[Training] = []
 
     def make(

@@ -38,7 +38,7 @@ SECONDS = 240
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Lines of all sorts: 80 chunks of them."""
+    """Lines of all kinds, in 80 chunks."""
     file = tmp_path_factory.mktemp("text") / "in.txt"
     words = ["the cat", "a dog", "", "now", "house \t", "나는", "\x07", "sees it."]
     file.write_text("".join(f"{words[n % 8]} {n % 5 or ''}\n" for n in range(LINES)))
@@ -94,7 +94,7 @@ def test_a_job_that_is_killed_while_the_text_is_cut_or_the_output_is_written(job
 def test_packed_lines_and_those_that_cannot_be_read_have_the_same_bytes_after_any_death(
     translations: Callable[..., Any], int8_bundle: Path, tmp_path: Path
 ) -> None:
-    """While the text is cut, while it is translated, and while the output is written."""
+    """The kill comes while the text is cut, while it is translated, or while the output is written."""
     words = [b"the cat", b"\xff\xfe", b"", b"now \xc3", b"a dog"]
     (tmp_path / "in.txt").write_bytes(b"".join(words[n % 5] + b" %d\n" % (n % 7) for n in range(20_000)))
     jobs = []
@@ -140,7 +140,7 @@ def test_three_share_a_job_one_dies_and_one_is_thought_dead(job: Any, undisturbe
     share = 3
 
     def started() -> "subprocess.Popen[str]":
-        """Another process, when its share is done."""
+        """Return the number of chunks that another process did, when it has ended."""
         before, process = job.translated(), job.start()
         job.wait_for(before + share, process)
         return process
@@ -174,7 +174,7 @@ def test_a_killed_child_costs_a_chunk(job: Any, undisturbed: bytes) -> None:
 
 @pytest.fixture
 def quick_bundle(int8_bundle: Path, tmp_path: Path) -> Path:
-    """The bundle with settings of a search that takes little time."""
+    """Bundle with search settings that take little time."""
     folder = shutil.copytree(int8_bundle, tmp_path / "bundle")
     (folder / "search.json").write_text(SearchConfig(beam_size=1, max_length_offset=1).model_dump_json())
     return Path(folder)
@@ -185,7 +185,7 @@ def quick_bundle(int8_bundle: Path, tmp_path: Path) -> Path:
 def test_the_command_goes_on_after_sigterm(
     quick_bundle: Path, source: Path, zygote: Zygote, mlflow_database: Path, tmp_path: Path
 ) -> None:
-    """Only with what is left, and to the bytes of a command that was not stopped."""
+    """The second command does only the rest, and its output has the bytes of a command that was not stopped."""
     (tmp_path / "home").mkdir()
     shutil.copyfile(mlflow_database, tmp_path / "home" / "mlflow.db")
     environment = os.environ | {"NMT_HOME": str(tmp_path / "home"), "NMT_THREADS": "1"}
@@ -236,7 +236,7 @@ def settings(
 
 
 def workers_of(kind: str) -> list[psutil.Process]:
-    """Children of this process that look like workers."""
+    """Return the children of this process that look like workers."""
     children = psutil.Process().children(recursive=True)
     return [child for child in children if re.search(CHILDREN[kind], " ".join(command_line(child)))]
 

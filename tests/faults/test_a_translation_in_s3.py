@@ -1,4 +1,4 @@
-"""Text, job and output in S3: kill -9, lost workers and a store that goes away change no byte of what comes out."""
+"""Text, job and output in S3: SIGKILL, lost workers and a store that disappears change no byte of the output."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ SECONDS = 240
 
 
 def texts() -> dict[str, bytes]:
-    """Packed JSONL files with lines of all sorts: eight chunks of 500 lines each."""
+    """Packed JSONL files with lines of all kinds, in eight chunks of 500 lines."""
     words = ["the cat", "a dog", "", "now", "house \t", "나는", "\x07", "sees it."]
     rows = [json.dumps({"id": n, "text": f"{words[n % 8]} {n % 5 or ''}"}).encode() for n in range(LINES - 1)]
     rows.append(b'{"text": "\xff"}')
@@ -77,7 +77,7 @@ def test_a_job_that_is_killed_again_and_again_ends_as_one_on_a_disk(job: Any, un
 @faults
 @pytest.mark.cpu(20)
 def test_a_job_that_is_killed_at_each_of_its_steps_ends_as_one_on_a_disk(job: Any, undisturbed: bytes) -> None:
-    """While the text is cut, while it is translated, and while the output is written."""
+    """The kill comes while the text is cut, while it is translated, or while the output is written."""
     folder = JobFolder(f"{job.place}/job")
 
     def parts() -> Parts:

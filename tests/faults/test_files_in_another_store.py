@@ -1,7 +1,7 @@
-"""Files between the steps of a stage in a store that is no folder of this machine, written and read by two processes.
+"""Files between the steps of a stage in a store that is not a folder, written and read by two processes.
 
-One is an S3 server on this machine. The other is one that fsspec learns of from an installed package, as it learns of
-s3:// and gs://. It keeps its files in a folder, which stands for the bucket, and notes which process wrote what.
+One store is an S3 server on this machine. The other is a store that fsspec finds in an installed package, like s3://
+and gs://. It keeps its files in a folder that represents the bucket, and records which process wrote each file.
 """
 
 import os

@@ -76,7 +76,7 @@ def kill_the_agent(job: Any) -> None:
 
 
 def kill_the_stage_and_the_agent(job: Any) -> None:
-    """The processes that train have lost both who looked after them."""
+    """The processes that train have lost both parents."""
     job.agents()[0].kill()  # first: it would hear of the stage's death, and tell them
     job.stage.kill()
 
@@ -113,7 +113,7 @@ def disturb(job: Any, disturbance: Callable[[Any], None], least: int, most: int)
 
 
 def assert_ends_as(undisturbed: Any, job: Any, *kept: bytes) -> None:
-    """Nothing was computed twice that was saved, and all is as if there had been no disturbance."""
+    """Nothing that was saved was computed twice, and the result is the same as without a disturbance."""
     assert job.wait() == 0, job.log
     curves = (job.made / METRICS).read_bytes()
     assert all(map(curves.startswith, kept)), "it did not resume from a checkpoint"
@@ -153,7 +153,7 @@ def test_it_ends_as_if_nothing_had_happened_at_any_moment(
 
 @nightly
 def test_who_gets_further_between_is_started_again_however_often(training: Maker, undisturbed: Any) -> None:
-    """Five deaths, and a checkpoint between any two: a week on many machines has as many."""
+    """There are five deaths, with a checkpoint between any two, as in a week on many machines."""
     job = training(TRAIN | {"checkpoint_every": 5}, {})
     job.start(RANKS)
     for update in range(8, 68, 12):
@@ -169,7 +169,7 @@ def test_who_gets_further_between_is_started_again_however_often(training: Maker
 @faults
 @pytest.mark.cpu(30)
 def test_who_has_lost_its_keepers_leaves_to_its_heirs_and_who_gets_no_further_is_given_up(training: Maker) -> None:
-    """Two trainings in one folder would write over each other's checkpoints."""
+    """Without a lock, two trainings in one folder would overwrite each other's checkpoints."""
     job = training(TRAIN | {"max_updates": 100_000, "checkpoint_every": 100_000}, {})
 
     def has_trained(lives: int) -> bool:
@@ -248,6 +248,6 @@ def test_when_one_of_two_nodes_is_gone_for_good_the_other_goes_on(
 
 
 def _listens(port: int) -> bool:
-    """Without connecting: a store takes what connects for a peer."""
+    """The port is not connected to, because a store takes every connection for a peer."""
     text = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
     return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in text.splitlines()[1:])

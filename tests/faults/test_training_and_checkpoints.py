@@ -46,7 +46,7 @@ def final_weights(folder: Path) -> bytes:
 
 
 def torn(job: Any) -> list[Path]:
-    """Folders of checkpoints that are being written, each with something in it."""
+    """Return the folders of checkpoints that are being written and are not empty."""
     folders = job.made.glob("checkpoints/*")
     return [folder for folder in folders if list(folder.glob("*.distcp")) and not (folder / ".metadata").exists()]
 
@@ -62,7 +62,7 @@ def kill_while_it_saves(job: Any) -> int:
 
 @pytest.mark.cpu(30)
 def test_a_checkpoint_that_is_killed_half_way_is_not_used(training: Maker, undisturbed: Path, curve: Curve) -> None:
-    """One that is due is, and so is one that is written after SIGTERM, as Slurm sends it."""
+    """A regular checkpoint is torn, and one that is written after SIGTERM, as Slurm sends it."""
     job = training(TRAIN, LARGE)
     kept = []
     for newest in (EVERY, 2 * EVERY):
@@ -91,7 +91,7 @@ def test_a_checkpoint_that_is_killed_half_way_is_not_used(training: Maker, undis
 
 @pytest.fixture
 def on_a_disk_of(training: Maker, own_mounts: list[str], tmp_path: Path) -> Maker:
-    """Makes jobs whose artifacts lie on a disk of their own. The folder on it is not seen from outside."""
+    """Make jobs whose artifacts are on a separate disk. The folder on it cannot be seen from outside."""
 
     def make(size: str) -> Any:
         job = training(TRAIN, LARGE)
@@ -148,7 +148,7 @@ def test_a_disk_without_room_for_any_checkpoint_ends_training_at_once(on_a_disk_
 
 @pytest.fixture
 def many_groups(tiny: dict[str, Artifact], tmp_path: Path) -> Artifact:
-    """The pairs of the tiny corpus in row groups so small that an epoch reads them in more than one window."""
+    """The pairs of the tiny corpus, in row groups so small that an epoch reads them in more than one window."""
     folder = tmp_path / "encode"
     shutil.copytree(tiny["encode"].path, folder)
     (file,) = folder.glob("train-*.parquet")
@@ -168,7 +168,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def first_use(shards: TokenShards, options: Any) -> tuple[int, int]:
-    """A row group that training reads only in the second window, and how many updates are done before."""
+    """Return a row group that training reads only in the second window, and the number of updates before."""
     plan = Plan(
         shards,
         options.batching,

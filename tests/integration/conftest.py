@@ -50,7 +50,7 @@ class Nmt:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Nothing of the tester's own settings, and no way out of this machine."""
+        """Return an environment without the tester's own settings and without network access."""
         own = {
             name: value for name, value in os.environ.items() if not name.startswith(("NMT_", "PREFECT_", "MLFLOW_"))
         }
@@ -87,7 +87,7 @@ class Nmt:
     def __call__(
         self, *arguments: str, code: int = 0, anew: bool = False, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end and see that it ends with `code`."""
+        """Run a command to its end, and assert its exit code."""
         process = self.start(*arguments, anew=anew, **environment)
         out, error = process.communicate(timeout=_LIMIT)
         assert process.returncode == code, f"{arguments} ended with {process.returncode}:\n{out}\n{error}"
@@ -100,11 +100,11 @@ class Nmt:
         return summary
 
     def select(self, database: str, query: str) -> list[tuple[Any, ...]]:
-        """Look into a database of the home."""
+        """Query a database of the home."""
         return _select(self.home / database, query)
 
     def in_prefect(self, query: str) -> list[tuple[Any, ...]]:
-        """Look into the database of the Prefect server that runs use."""
+        """Query the database of the Prefect server that runs use."""
         return _select(self.prefect.database if self.prefect else self.home / "prefect" / "prefect.db", query)
 
 
@@ -115,11 +115,11 @@ def _select(database: Path, query: str) -> list[tuple[Any, ...]]:
 
 @dataclass
 class Up:
-    """`nmt up` on a home, and how to ask its servers."""
+    """`nmt up` on a home, and requests to its servers."""
 
     nmt: Nmt
     process: "subprocess.Popen[str] | None" = None
-    """None: its servers were started in another way."""
+    """Process of `nmt up`. None means that the servers were started in another way."""
     family: list[psutil.Process] = field(default_factory=list)
 
     @property
@@ -129,7 +129,7 @@ class Up:
         return found
 
     def wait_until_up(self) -> None:
-        """Return when all of it has started."""
+        """Return when everything has started."""
         said = ""
         assert self.process and self.process.stdout
         while "Ctrl-C" not in said:
@@ -139,19 +139,19 @@ class Up:
         self.look_at_the_family()
 
     def look_at_the_family(self) -> None:
-        """Note all processes that there are now."""
+        """Record all current processes."""
         assert self.process
         parent = psutil.Process(self.process.pid)
         self.family = list(dict.fromkeys([*self.family, parent, *parent.children(recursive=True)]))
 
     def call(self, path: str, body: Any = None, method: str | None = None) -> Any:
-        """Ask Prefect's API, and read its JSON. On SQLite it says 503 while the database is busy."""
+        """Send a request to Prefect's API, and return its JSON. On SQLite it answers 503 while the database is busy."""
         api = self.servers["prefect"]
         return self.ask(f"{api}/{path}", body, method, headers(api, secret_of(self.nmt.home)))
 
     @staticmethod
     def ask(url: str, body: Any = None, method: str | None = None, headers: dict[str, str] | None = None) -> Any:
-        """Ask any server."""
+        """Send a request to any server."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data=data, headers=headers or {}, method=method)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -194,7 +194,7 @@ class Up:
         return until(ended, lambda: self.call(f"flow_runs/{flow_run}")["state"], limit, every=0.5) or ""
 
     def tracked(self, flow_run: str, value: str = "r.status") -> list[tuple[str, Any]]:
-        """MLflow runs of a flow run, the oldest first: stage or name of each, and its status or what else is asked for.
+        """Return the MLflow runs of a flow run, oldest first: stage or name of each, and its status or another value.
 
         A stage that was reused has no run.
         """
@@ -214,7 +214,7 @@ class Up:
         until_gone(self.family)
 
     def kill(self) -> None:
-        """End what a failed test has left, and what that has started since."""
+        """End the processes that a failed test has left, and their children."""
         if self.process and self.process.poll() is None:
             self.look_at_the_family()
         for member in self.family:
@@ -266,9 +266,9 @@ def did(summary: dict[str, Any]) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def databases(mlflow_database: Path, prefect_database: Path) -> Callable[[Path], Path]:
-    """Puts empty databases of Prefect and MLflow into a home: a home's first run makes them, which takes seconds.
+    """Put empty databases of Prefect and MLflow into a home: its first run would make them, which takes seconds.
 
-    It also notes where the home is, as that run does.
+    Also record the place of the home, as that run does.
     """
 
     def put(home: Path) -> Path:
@@ -291,20 +291,20 @@ def untouched(tmp_path: Path, zygote: Zygote) -> Iterator[Nmt]:
 
 @pytest.fixture
 def nmt(untouched: Nmt, databases: Callable[[Path], Path]) -> Nmt:
-    """The command line in a home that holds databases, and nothing in them."""
+    """Command line in a home with databases and nothing in them."""
     databases(untouched.home)
     return untouched
 
 
 @pytest.fixture(scope="session")
 def make_nmt(zygote: Zygote, databases: Callable[[Path], Path]) -> Callable[..., Nmt]:
-    """Makes a command line with a new home of this name, with databases in it."""
+    """Make a command line with a new home of this name, which has databases."""
     return lambda home, **options: Nmt(databases(home), zygote, **options)
 
 
 @pytest.fixture
 def served(make_nmt: Callable[..., Nmt], prefect_server: Any, tmp_path: Path) -> Iterator[Nmt]:
-    """The command line in a home with databases. Its runs use one Prefect server, and start none of their own."""
+    """Command line in a home with databases. Its runs use one Prefect server, and start none of their own."""
     nmt = make_nmt(tmp_path / "home", prefect=prefect_server)
     yield nmt
     nmt.close()
@@ -324,7 +324,7 @@ def small_recipe() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Callable[..., Any]]:
-    """Starts Chromium of this machine, without a window, and with arguments of the caller's own."""
+    """Start Chromium of this machine without a window, with extra arguments."""
     from playwright.sync_api import sync_playwright
 
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -337,7 +337,7 @@ def chromium() -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture(scope="session")
 def statuses() -> Callable[[dict[str, Any]], dict[str, str]]:
-    """Tells what became of each stage of a run."""
+    """Return the outcome of each stage of a run."""
     return did
 
 

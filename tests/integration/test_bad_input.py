@@ -203,7 +203,7 @@ def test_wrong_usage_is_explained(tmp_path: Path, recipe_file: str, fault: str) 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """Something that only the stage finds which meets it."""
+    """Fault that only the affected stage finds."""
 
     wrong: list[str]
     stage: str

@@ -1,4 +1,4 @@
-"""The pages of docs/ keep their word: every command of a tutorial runs, in its order, on small models."""
+"""The pages of docs/ are true: every command of a tutorial runs, in its order, on small models."""
 
 import dataclasses
 import os
@@ -44,7 +44,7 @@ def blocks(page: str) -> list[Block]:
 
 @dataclasses.dataclass
 class Reader:
-    """Someone who does what a page says, in a folder."""
+    """Reader who follows a page in a folder."""
 
     nmt: Any
     folder: Path
@@ -96,7 +96,7 @@ class Reader:
 def pair(
     make_nmt: Callable[..., Any], prefect_server: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Reader, dict[str, str]]:
-    """A reader who has done the tutorial on a language pair, and what its commands printed."""
+    """Reader who has done the tutorial on a language pair, with the output of its commands."""
     folder = tmp_path_factory.mktemp("pair")
     reader = Reader(make_nmt(folder / "home", prefect=prefect_server), folder)
     return reader, dict(reader.follow("tutorials/own-language-pair.md"))
@@ -174,14 +174,14 @@ def test_fine_tuning(pair: tuple[Reader, dict[str, str]]) -> None:
 
 @pytest.fixture
 def quickstart(continued: tuple[Any, dict[str, Any]], tmp_path: Path) -> Reader:
-    """A reader in whose home a small quickstart has finished: a recipe of the same name stands for it."""
+    """Reader in whose home a small quickstart has finished. A recipe of the same name represents it."""
     recipe = {name: value for name, value in continued[1]["config"].items() if value is not None}
     (tmp_path / "quickstart.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
     return SmallQuickstart(continued[0], tmp_path, small=False)
 
 
 class SmallQuickstart(Reader):
-    """A reader whose commands take quickstart.yaml for the recipe."""
+    """Reader whose commands read quickstart.yaml as the recipe."""
 
     def _start(self, line: str) -> Any:
         return super()._start(re.sub(r"(nmt (?:plan|run|why train)) quickstart\b", r"\1 quickstart.yaml", line))

@@ -1,7 +1,7 @@
 """The recipes of published models through every stage, at toy size: trained, exported, scored, registered, translating.
 
-Each recipe is taken as it is, with all that it says of text, model, training and search; only sizes and the corpus are
-others. The flow that `nmt run` starts runs in this process; one recipe goes through the command line.
+Only the sizes and the corpus of each recipe change. The flow that `nmt run` starts runs in this process. One recipe
+runs through the command line.
 """
 
 import json
@@ -85,13 +85,13 @@ def changes(recipe: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, databases: Callable[[Path], Path]) -> Path:
-    """One home for all that run in this process: text is made once."""
+    """Home for all recipes that run in this process, so that the text is made once."""
     return databases(tmp_path_factory.mktemp("literature") / "home")
 
 
 @pytest.fixture
 def settings(home: Path, prefect_api: str, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
-    """Settings of that home, which this process reads, and trains in it by itself."""
+    """Settings of that home. This process trains by itself."""
     monkeypatch.setattr(retraining, "launcher_for", lambda *_: Here(world))
     before = dict(os.environ)
     os.environ |= {"NMT_HOME": str(home), "NMT_THREADS": "1"}
@@ -133,7 +133,7 @@ def test_one_goes_through_the_command_line(
 
 
 def check(recipe: str, summary: dict[str, Any], home: Path) -> None:
-    """It has learnt, is exported as it was trained, scored by what its kind of vocabulary asks for, and champion."""
+    """Assert that the model has learnt, was exported as trained, is scored by its vocabulary, and is champion."""
     assert summary["status"] == "finished"
     assert (summary["model"]["name"], sorted(summary["model"]["aliases"])) == (recipe, ["challenger", "champion"])
     reports = {
@@ -161,6 +161,6 @@ def check_report(summary: dict[str, Any], html: str) -> None:
 
 
 def check_translations(file: Path) -> None:
-    """A line for each of two, and none of them is empty."""
+    """Assert that there is one translation for each of two lines, and none is empty."""
     lines = file.read_text(encoding="utf-8").split("\n")
     assert len(lines) == 3 and all(line.strip() for line in lines[:2]) and not lines[2]

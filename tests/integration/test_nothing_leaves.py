@@ -1,4 +1,4 @@
-"""Nothing of ours, and nothing that we import, asks for anything beyond this machine by itself."""
+"""Neither this package nor any package that it imports contacts anything beyond this machine by itself."""
 
 import importlib.util
 import os
@@ -55,7 +55,7 @@ def surroundings(tmp_path: Path) -> dict[str, str]:
 
 
 def modules() -> list[str]:
-    """Modules of all that pyproject.toml has installed with the package and its extras, as far as it is here."""
+    """Return the modules of all packages that pyproject.toml installs, with the extras that are installed here."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = [each for name, extra in project["optional-dependencies"].items() if name != "dev" for each in extra]
     names = [re.split(r"[^a-z0-9_-]", each.lower())[0] for each in [*project["dependencies"], *extras]]
@@ -83,7 +83,10 @@ def test_what_we_import_and_use_asks_for_nothing_outside(
 @pytest.mark.slow
 @pytest.mark.cpu(40)
 def test_nothing_is_asked_for_later_either(tiny_bundle: Path, surroundings: Mapping[str, str], tmp_path: Path) -> None:
-    """One process imports ONNX Runtime before us, as nothing of ours does, and so shows that the test sees it."""
+    """One process imports ONNX Runtime before this package, as no part of it does.
+
+    This shows that the test detects contacts.
+    """
     found: dict[str, list[str]] = {}
 
     def use(kind: str) -> None:
@@ -113,7 +116,7 @@ def asked_by(kind: str, bundle: Path, surroundings: Mapping[str, str], folder: P
 def test_a_run_and_a_translation_ask_for_nothing_outside(
     finished: tuple[Any, dict[str, Any]], recipe: list[str], surroundings: Mapping[str, str], tmp_path: Path
 ) -> None:
-    """The embedded server of Prefect, MLflow, training processes and all."""
+    """The test covers the embedded server of Prefect, MLflow and the training processes."""
     home = tmp_path / "home"
     copy(finished[0].home, home)
     nmt = str(Path(sys.executable).with_name("nmt"))

@@ -1,4 +1,4 @@
-"""The README keeps its word: its commands run, its recipe validates, its links lead somewhere."""
+"""The README is true: its commands run, its recipe validates, its links lead somewhere."""
 
 import dataclasses
 import os
@@ -72,7 +72,7 @@ def test_recipe_validates(tmp_path: Path) -> None:
 
 
 def test_it_is_short() -> None:
-    """A newcomer reads it in two minutes. The documentation has the rest."""
+    """A new user reads it in two minutes. The documentation has the rest."""
     prose = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
     assert 350 <= len(re.findall(r"\w[\w.,'-]*", prose)) <= 450
 

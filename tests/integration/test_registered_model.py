@@ -42,7 +42,7 @@ REQUIREMENTS = {"mlflow", "numpy", "sentencepiece", "sentencex", "ftfy", "pydant
 
 
 def distributions(names: list[str]) -> dict[str, importlib.metadata.Distribution]:
-    """The named distributions with all that they require, as far as installed."""
+    """Return the named distributions with everything that they require, as far as it is installed."""
     found: dict[str, importlib.metadata.Distribution] = {}
     waiting = list(names)
     while waiting:
@@ -61,7 +61,7 @@ def distributions(names: list[str]) -> dict[str, importlib.metadata.Distribution
 
 @pytest.fixture(scope="session")
 def there(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment that holds what the model's requirements name and what they require, as `pip` would make it."""
+    """Environment with the model's requirements and what they require, as `pip` would make it."""
     folder = tmp_path_factory.mktemp("there") / "environment"
     venv.create(folder, symlinks=True)
     (site,) = folder.glob("lib/python*/site-packages")
@@ -180,7 +180,7 @@ Translator.translate = lambda self, lines, **more: [replace(one, text=one.text.u
 
 
 def another_version(model: Path, folder: Path) -> None:
-    """Make a copy of a model whose code is of another version, which shouts."""
+    """Make a copy of a model whose code belongs to another version, which shouts."""
     shutil.copytree(model, folder)
     (package,) = (folder / "code").glob("nmt_core_*")
     name = package.name[:-4] + "beef"
@@ -245,13 +245,13 @@ def test_a_service_answers_with_the_champion_takes_over_the_next_and_loses_no_re
 
 
 class Clients:
-    """Clients that ask for the same translation again and again, until the block ends."""
+    """Run clients that request the same translation again and again, until the block ends."""
 
     def __init__(self, address: str, count: int = 4) -> None:
         self.answered: Counter[str] = Counter()
         """Answers by version of the model."""
         self.lost: list[str] = []
-        """Requests that were begun and not answered well."""
+        """Requests that were begun and got no good answer."""
         self._address = address
         self._enough = threading.Event()
         self._threads = [threading.Thread(target=self._ask) for _ in range(count)]

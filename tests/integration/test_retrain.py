@@ -1,4 +1,4 @@
-"""A retraining from end to end through the command line: what it leaves, what it reuses, what it says."""
+"""A retraining from end to end through the command line: what it leaves, what it reuses and what it prints."""
 
 import json
 import re
@@ -314,7 +314,7 @@ def test_plan_and_why_tell_what_would_happen(continued: Finished, recipe: list[s
 
 
 def _files(home: Path) -> list[Path]:
-    """But for the journals of databases, which go when the server that wrote them has ended."""
+    """The journals of databases do not count. They disappear when the server that wrote them has ended."""
     return sorted(path for path in home.rglob("*") if not path.name.endswith(("-shm", "-wal")))
 
 

@@ -73,7 +73,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]
 
 @pytest.fixture(scope="module")
 def up(make_nmt: Any, ask: Any, site: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """`nmt up` for a recipe with a schedule, and one whose text is on that site. Whoever ends it pauses nothing."""
+    """`nmt up` for a recipe with a schedule, and one whose text is on that site. Ending it pauses nothing."""
     folder = tmp_path_factory.mktemp("recipes")
     (folder / "scheduled.yaml").write_text(_SCHEDULED)
     (folder / "watched.yaml").write_text(_WATCHED.format(address=site[0]))

@@ -67,7 +67,7 @@ def test_a_run_of_the_command_line_finds_the_servers(up: Any) -> None:
 
 
 def test_a_registered_model_translates(up: Any, tmp_path: Path) -> None:
-    """The deployment `translate` fetches a registered model and writes a row for each row, with what became of it."""
+    """The deployment `translate` fetches a registered model and writes a row with a status for each row."""
     source, target = tmp_path / "in.tsv", tmp_path / "out.jsonl"
     source.write_bytes(b"id\ttext\n1\tI am a student.\n2\t\n3\t\xff\n")
     where = {"source": str(source), "target": str(target), "column": "text"}
@@ -147,7 +147,7 @@ def updates(home: Path) -> list[int]:
 
 
 def wait_until_it_trains(up: Any, run: str, after: int = 0) -> None:
-    """Return when two points of the curve are there beyond an update."""
+    """Return when the curve has two points beyond an update."""
 
     def trains() -> bool:
         assert up.state(run) in {"SCHEDULED", "PENDING", "RUNNING"}, up.call(f"flow_runs/{run}")["state"]
@@ -172,7 +172,7 @@ def cancel(up: Any, run: str) -> float:
 def test_a_cancelled_training_saves_ends_and_goes_on(
     up: Any, small_recipe: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Cancel, in the UI or by the API: training gets time for a checkpoint, and nothing is left running."""
+    """After Cancel, in the UI or by the API, training has time for a checkpoint, and no process is left."""
     home = up.nmt.home
     train = small_recipe["train"] | {"max_updates": _UPDATES, "checkpoint_every": _UPDATES}
     config = small_recipe | {"train": train}

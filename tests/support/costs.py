@@ -30,7 +30,7 @@ def _ticks(process: str) -> int:
 
 
 def spent() -> float:
-    """Return the CPU-seconds of this process and all its descendants so far, except orphans of such."""
+    """Return the CPU-seconds of this process and all its descendants so far, without orphans."""
     if not Path("/proc/self/task").exists():
         return sum(os.times()[:4])
     ticks, waiting = 0, ["self"]
@@ -46,7 +46,7 @@ def spent() -> float:
 
 
 class Costs:
-    """Measures tests where they run, and gathers the measurements where they are reported."""
+    """Plugin that measures tests where they run, and gathers the measurements where they are reported."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._file: Path | None = config.getoption("--costs")
@@ -56,7 +56,7 @@ class Costs:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Note what has been spent before a test."""
+        """Record the CPU-seconds before a test."""
         self._before = spent()
         return (yield)
 
@@ -78,7 +78,7 @@ class Costs:
                 self._budgets[report.nodeid] = value[1]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Report the tests that are over their budget, and write the costs of files if asked to."""
+        """Report the tests that are over their budget, and write the costs of files on request."""
         over = [(test, cost) for test, cost in self._tests.most_common() if cost > self._budgets[test]]
         if over:
             terminalreporter.section(f"{len(over)} tests need more CPU-seconds than their budget")

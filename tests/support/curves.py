@@ -1,4 +1,4 @@
-"""The curve of a training that is under way, as far as it has made it itself."""
+"""The curve of an unfinished training, as far as the training has made it itself."""
 
 import json
 from pathlib import Path
@@ -22,9 +22,9 @@ def saved_at(folder: Path) -> int:
 
 
 def own_updates(folder: Path) -> list[int]:
-    """Updates of the curve that a training has made itself, in their order.
+    """Return the updates of the curve that a training has made itself, in order.
 
-    One that continues a shorter training takes up the curve and the checkpoint of that one before it starts.
+    A training that continues a shorter one takes over the curve and the checkpoint of that training before it starts.
     """
     curve = folder / "metrics.jsonl"
     lines = curve.read_text().splitlines() if curve.exists() else []

@@ -32,7 +32,10 @@ def read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class Zygote:
-    """The process that has imported. It starts with the first command, and ends with this process or with `close`."""
+    """Process that has imported everything.
+
+    It starts with the first command, and ends with this process or with `close`.
+    """
 
     def __init__(self, folder: Path, script: str = "zygote.py") -> None:
         self._folder = folder
@@ -91,7 +94,7 @@ class Zygote:
 
 
 class Forked(subprocess.Popen[str]):
-    """A command in a fork. What differs from a `Popen` is who its parent is, and so how its end becomes known."""
+    """Command in a fork. Unlike a `Popen`, it has another parent, which reports its end."""
 
     def __init__(self, zygote: Zygote, arguments: Sequence[str], **options: Any) -> None:
         self._zygote = zygote
@@ -133,7 +136,7 @@ class Forked(subprocess.Popen[str]):
 
 
 def start(zygote: Zygote, arguments: Sequence[str], *, anew: bool = False, **options: Any) -> "subprocess.Popen[str]":
-    """Start a command in a process group of its own: as a fork, or as a new interpreter if asked to or if need be."""
+    """Start a command in its own process group: as a fork, or as a new interpreter on request or if necessary."""
     options |= {"stdin": subprocess.DEVNULL, "text": True, "start_new_session": True}
     if anew or not zygote.fits(options["env"]):
         return subprocess.Popen([*ANEW, *arguments], **options)

@@ -37,7 +37,7 @@ def copy(home: Path, target: Path) -> None:
 
 
 def _rename(database: Path, old: str, new: str) -> None:
-    """Put one text in place of another in all columns of a database."""
+    """Replace a text in all columns of a database."""
     with sqlite3.connect(database) as connection:
         tables = connection.execute("select name from sqlite_master where type = 'table' and sql not like '%VIRTUAL%'")
         for (table,) in tables.fetchall():
@@ -51,13 +51,13 @@ def _rename(database: Path, old: str, new: str) -> None:
 
 
 def snapshot(home: Path) -> dict[str, tuple[int, int]]:
-    """Return size and time of change of each file, to see later that nothing has changed."""
+    """Return size and time of change of each file, to compare them later."""
     found = (path for path in home.rglob("*") if path.is_file() and not path.name.endswith(("-shm", "-wal")))
     return {str(path.relative_to(home)): (path.stat().st_size, path.stat().st_mtime_ns) for path in found}
 
 
 def changes(before: Mapping[str, tuple[int, int]], after: Mapping[str, tuple[int, int]]) -> list[str]:
-    """Return a line for each file that two snapshots do not have in common, with what has become of it."""
+    """Return a line for each file that differs between two snapshots, with the difference."""
     return [
         _change(file, before.get(file), after.get(file))
         for file in sorted({*before, *after})

@@ -49,7 +49,7 @@ def mark() -> dict[str, str]:
 
 
 def _keep(run: int, own: str, grace: float) -> None:
-    """Wait until a run of pytest has ended, then end what it has left and name that."""
+    """Wait until a run of pytest has ended, then end the processes that it has left, and name them."""
     while os.getppid() == run:
         time.sleep(_SECONDS_BETWEEN_LOOKS)
     for member in (left := _marked(own)):

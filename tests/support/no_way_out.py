@@ -1,12 +1,12 @@
-"""Run a command where only this machine can be reached, and note whatever it asks for outside.
+"""Run a command that can reach only this machine, and record all that it requests outside.
 
-    unshare --net --mount python tests/support/no_way_out.py LOG COMMAND...     (as root; others add --map-root-user)
+    unshare --net --mount python tests/support/no_way_out.py LOG COMMAND...   (as root; others add --map-root-user)
 
-The command has a network of its own that ends at its loopback. A line of the log is a name that something asked to
-resolve, or an address outside that something sent a packet to, with its port. Nothing is answered. The kernel sees all
-processes and libraries of the command, in whatever language.
+The command has its own network, which ends at its loopback. A line of the log is a name that a process tried to
+resolve, or an address outside to which it sent a packet, with the port. Nothing is answered. The kernel sees all
+processes and libraries of the command, in any language.
 
-Where the kernel allows no such network, a hook in each Python process notes the same; it does not see what libraries in
+If the kernel allows no such network, a hook in each Python process records the same. It does not see what libraries in
 C do by themselves.
 """
 

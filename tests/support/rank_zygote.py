@@ -1,6 +1,6 @@
-"""A process that has imported what trains, and forks for each process of a training (`ranks.py`).
+"""A process that has imported the training modules, and forks for each process of a training (`ranks.py`).
 
-What starts threads when it is imported is left to the forks (`zygote.py`).
+Modules that start threads when they are imported are left to the forks (`zygote.py`).
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Training in this process: those that a launcher starts import for five seconds what this one has imported."""
+"""Training in this process, which has imported the modules that a launched process needs five seconds to import."""
 
 import contextlib
 import io
@@ -38,7 +38,7 @@ class _Heard(io.TextIOBase):
 
 @dataclass(frozen=True)
 class Here:
-    """A launcher that trains in this process, which is a world of its own, and ends as one of its own would."""
+    """Launcher that trains in this process, as a process group of one, and ends as a launched process would."""
 
     world: World
     take: Callable[[str], object] = lambda _: None

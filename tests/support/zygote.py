@@ -59,7 +59,10 @@ STREAMS = 3
 
 
 class Blocked(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Keeps libraries that start threads out of this process. They are found, but importing one fails."""
+    """Import hook that keeps libraries that start threads out of this process.
+
+    They are found, but importing one fails.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -77,7 +80,7 @@ class Blocked(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class PutAside(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Holds the modules of Prefect, and gives them back when Prefect is imported, with the settings of that moment."""
+    """Import hook that holds the modules of Prefect, and gives them back with the present settings."""
 
     def __init__(self) -> None:
         names = [name for name in sys.modules if name.partition(".")[0] == "prefect"]
@@ -123,7 +126,7 @@ def import_all() -> None:
 
 
 class Forker:
-    """Forks on request until the other end of the channel is closed."""
+    """Process that forks on request until the other end of the channel is closed."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -172,7 +175,7 @@ class Forker:
                 os.close(file)
 
     def _become(self, request: dict[str, Any], files: list[int]) -> None:
-        """Make of a fork what a new interpreter would be."""
+        """Turn a fork into what a new interpreter would be."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if request["session"]:
@@ -201,7 +204,7 @@ def life() -> bool:
 
 
 def end(code: object) -> NoReturn:
-    """Do what an interpreter does at its end, except to free its memory, most of which a fork would copy for that."""
+    """Do what an interpreter does at its end, except freeing its memory, most of which a fork would copy for that."""
     threading._shutdown()
     atexit._run_exitfuncs()
     if code is not None and not isinstance(code, int):

@@ -74,7 +74,7 @@ def kill_all(processes: Iterable[psutil.Process]) -> None:
 
 
 class Operator:
-    """Starts workers for a server and follows the runs that they execute."""
+    """Start workers for a server, and follow the runs that they execute."""
 
     kill = staticmethod(kill_all)
 
@@ -98,7 +98,7 @@ class Operator:
         return self._workers[-1]
 
     def _polling(self, pool: str) -> set[str]:
-        """Workers that have ever polled a pool."""
+        """Return the workers that have ever polled a pool."""
         return {each["name"] for each in self.up.call(f"work_pools/{pool}/workers/filter", {})}
 
     def engines(self) -> list[psutil.Process]:
@@ -111,11 +111,11 @@ class Operator:
         return found
 
     def machine_dies(self) -> None:
-        """kill -9 of all workers and of all that they run."""
+        """Kill all workers and their runs with SIGKILL."""
         kill_all([*self._workers, *self.engines()])
 
     def training_of(self, run: str) -> Path:
-        """The folder of a run's training that is not finished."""
+        """Return the folder of a run's training that is not finished."""
         fingerprint = dict(self.up.tracked(run, _FINGERPRINT)).get("train", "none")
         return Path(self.nmt.home / "artifacts" / "train" / f"{fingerprint}.partial")
 
@@ -133,7 +133,7 @@ class Operator:
         return saved_at(self.training_of(run))
 
     def wait_for_heartbeat(self, run: str) -> None:
-        """Return when the server has had a sign of life of a run."""
+        """Return when the server has received a heartbeat of a run."""
         ours = {"event": {"name": ["prefect.flow-run.heartbeat"]}, "resource": {"id": [f"prefect.flow-run.{run}"]}}
         until(lambda: self.up.call("events/filter", {"filter": ours})["events"], "no heartbeat", every=0.5)
 
@@ -145,13 +145,13 @@ class Operator:
         return "\n".join([*(f"{each['timestamp']} {each['name']}: {each['message']}" for each in states), *log])
 
     def wait_for_reconcile(self, seconds: float) -> None:
-        """Return when `reconcile` has ended wherever it was started."""
+        """Return when every run of `reconcile` has ended."""
         started = {"state": {"type": {"not_any_": ["SCHEDULED"]}}}
         found = self.up.call("flow_runs/filter", {"flows": {"name": {"any_": ["reconcile"]}}, "flow_runs": started})
         assert {self.up.wait(each["id"], limit=seconds) for each in found} == {"COMPLETED"}
 
     def clear(self) -> None:
-        """Kill all workers and runs, and free their places in the queue: the next test begins with none."""
+        """Kill all workers and runs, and free their slots in the queue, so that the next test begins with none."""
         self.machine_dies()
         body = {"state": {"type": "CANCELLED"}, "force": True}
         with contextlib.suppress(OSError):  # of a server that a failed test has left dead

@@ -1,4 +1,4 @@
-"""A Prefect server that is killed while a run trains, and comes back: the run lives, and is not taken for dead."""
+"""A Prefect server is killed while a run trains, and comes back: the run survives, and is not taken for dead."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def long(config: dict[str, Any], updates: int) -> dict[str, Any]:
 
 @pytest.fixture
 def prefect_alone(nmt: Any, free_port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Server]]:
-    """Starts a Prefect server that may be killed, always at the same address."""
+    """Start a Prefect server that may be killed, always at the same address."""
     nmt.home.mkdir(parents=True, exist_ok=True)
     for name in [name for name in os.environ if name.startswith(("PREFECT_", "NMT_"))]:
         monkeypatch.delenv(name)

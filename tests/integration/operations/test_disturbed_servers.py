@@ -54,7 +54,7 @@ def operator(up: Any, operate: Callable[[Any], Any]) -> Any:
 
 @pytest.mark.slow
 def test_a_webhook_is_called_for_a_run_that_fails_and_for_no_other(up: Any, operator: Any, webhook: Any) -> None:
-    """By the automation that `nmt deploy` installs."""
+    """The automation that `nmt deploy` installs sends the message."""
     operator.worker()
     good = up.start("reconcile/reconcile")
     assert up.wait(good) == "COMPLETED"
@@ -157,7 +157,7 @@ def test_a_run_without_a_heartbeat_is_crashed_and_somebody_is_told(
 
 
 def unscheduled(up: Any, name: str) -> None:
-    """Have a deployment run only when it is started: by its schedule it would now and then come in between."""
+    """Disable the schedule of a deployment, which could start a run in between."""
     deployment = up.deployment(name)
     for each in deployment["schedules"]:
         up.call(f"deployments/{deployment['id']}/schedules/{each['id']}", {"active": False}, "PATCH")

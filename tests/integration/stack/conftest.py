@@ -46,7 +46,7 @@ _GRACE_SECONDS = 20
 
 
 class Postgres:
-    """A PostgreSQL of our own. It refuses to run as root, so then it runs as the user that Debian makes for it."""
+    """Our own PostgreSQL. It refuses to run as root, so then it runs as the user that Debian makes for it."""
 
     def __init__(self, folder: Path, port: int, password: str) -> None:
         self._binaries = _postgres_binaries()
@@ -78,7 +78,7 @@ class Postgres:
             connection.execute((_COMPOSE.parent / "postgres" / "databases.sql").read_text())
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start PostgreSQL, and wait until it answers."""
         command = [*self._as_user, str(self._binaries / "postgres"), "-D", str(self._data), "-p", str(self._port)]
         command += ["-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={self._data}"]
         with self._log.open("ab") as log:
@@ -95,7 +95,7 @@ class Postgres:
         return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
-        """Break all connections and end it."""
+        """Break all connections and end the server."""
         if self._process and self._runs():
             self._run("pg_ctl", "stop", f"--pgdata={self._data}", "--mode=fast", "--wait")
             self._process.wait(_GRACE_SECONDS)
@@ -119,7 +119,7 @@ def _postgres_binaries() -> Path:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of the tester's own settings, and no way out of this machine."""
+    """Return an environment without the tester's own settings and without network access."""
     own = {
         name: value
         for name, value in os.environ.items()
@@ -137,7 +137,7 @@ class Stack:
     values: dict[str, str]
     """Values that the file `.env` would hold."""
     ports: dict[str, str]
-    """A port of this machine for each of the compose file's."""
+    """Ports of this machine, one for each port of the compose file."""
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     postgres: Postgres = field(init=False)
 
@@ -229,7 +229,7 @@ class Stack:
         return str(self.prefect(f"deployments/{deployment['id']}/create_flow_run", body)["id"])
 
     def ended(self, flow_run: str) -> dict[str, Any]:
-        """The state in which a flow run has ended."""
+        """Return the state in which a flow run has ended."""
 
         def end() -> dict[str, Any] | None:
             state: dict[str, Any] = self.prefect(f"flow_runs/{flow_run}")["state"]
@@ -238,7 +238,7 @@ class Stack:
         return until(end, (self.folder / "worker.log").read_text, _SECONDS_TO_END, every=0.5) or {}
 
     def here(self, address: str) -> str:
-        """An address of the compose file as it is on this machine."""
+        """Return the address on this machine for an address of the compose file."""
         return self._here(address)
 
     def _here(self, value: str) -> str:
@@ -250,7 +250,7 @@ class Stack:
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Everything up and ready for a retraining. Idle it takes a tenth of a core, so it does not outlive its tests."""
+    """Stack that is ready for a retraining. When idle it takes a tenth of a core, so it does not outlive its tests."""
     planted = ("NMT_PASSWORD", "NMT_POSTGRES_PASSWORD", "NMT_S3_SECRET", "HF_TOKEN", "NMT_NOTIFY")
     words = {name: f"planted{secrets.token_hex(12)}" for name in planted}
     words["NMT_NOTIFY"] = f"http://127.0.0.1:9/{words['NMT_NOTIFY']}"
@@ -280,7 +280,7 @@ def _started(stack: Stack) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def small_recipe(recipe: list[str]) -> dict[str, Any]:
-    """The quickstart, as small as it works, under a name that is found nowhere else."""
+    """The smallest quickstart, under a name that occurs nowhere else."""
     changes = [word for word in recipe[1:] if word != "--set"]
     found = load_recipe(recipe[0], changes).model_dump(mode="json")
     return found | {"name": f"stack{secrets.token_hex(6)}"}

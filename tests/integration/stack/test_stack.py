@@ -1,6 +1,6 @@
 """A retraining through PostgreSQL, Prefect, a worker, MLflow and S3, with the settings of infra/compose.yaml.
 
-Its secrets are planted: each is a word that is found nowhere else, and must be found nowhere at all.
+Its secrets are words that occur nowhere else, and must be found nowhere at all.
 """
 
 import base64
@@ -56,7 +56,7 @@ class CommandLines:
 
 @dataclass
 class Retrained:
-    """A retraining that has ended, and what could be seen of it."""
+    """A retraining that has ended, and everything that was visible of it."""
 
     stack: Any
     config: dict[str, Any]
@@ -109,7 +109,7 @@ def test_it_ends_with_a_registered_model(retrained: Retrained) -> None:
 
 @pytest.mark.slow
 def test_its_links_lead_to_where_browsers_find_the_pages(retrained: Retrained) -> None:
-    """The worker asks MLflow at an address that nothing outside its networks knows."""
+    """The worker uses an address of MLflow that no machine outside its networks knows."""
     with retrained.stack.postgres.connect("prefect") as prefect:
         links = dict(prefect.execute("SELECT key, data::text FROM artifact WHERE key LIKE 'mlflow-%'").fetchall())
     assert links.keys() == {f"mlflow-{step}" for step in STEPS}
@@ -201,7 +201,7 @@ def rows(connection: psycopg.Connection[Any]) -> Iterator[bytes]:
 
 
 def places(retrained: Retrained) -> dict[str, list[bytes]]:
-    """All that is kept or shown anywhere, by kind of place."""
+    """Return everything that is stored or shown, by kind of place."""
     stack, found = retrained.stack, {}
     for database in ("prefect", "mlflow"):
         with stack.postgres.connect(database) as connection:
@@ -219,7 +219,7 @@ def places(retrained: Retrained) -> dict[str, list[bytes]]:
 
 @pytest.mark.slow
 def test_no_secret_is_found_anywhere(retrained: Retrained) -> None:
-    """The name of the recipe is looked for in the same way, so that looking in the wrong place cannot pass."""
+    """The name of the recipe is searched in the same way, so that a search in the wrong place cannot pass."""
     everything = places(retrained)
     for secret in retrained.stack.values.values():
         for place, texts in everything.items():

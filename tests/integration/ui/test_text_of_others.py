@@ -1,4 +1,4 @@
-"""Hostile text of a corpus in a real browser: Prefect and MLflow show it, and the browser fetches nothing of it."""
+"""Hostile text of a corpus in a real browser: Prefect and MLflow show it, and the browser fetches nothing for it."""
 
 import json
 import urllib.request

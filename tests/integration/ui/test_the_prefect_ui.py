@@ -1,9 +1,9 @@
 """`nmt up` in a real browser: a stage and a retraining are started from their forms, and a training is cancelled.
 
-    SCREENSHOTS=docs/images .venv/bin/pytest -m ui
+SCREENSHOTS=FOLDER .venv/bin/pytest -m ui also takes the pictures of the pages.
 
-also renews the pictures that the README shows. A page of another site is open meanwhile. It tries all that a page can,
-and gets nothing; of a server that answers everybody it gets what it wants: the tries are real ones.
+A page of another site is open meanwhile. It tries all that a page can, and gets nothing. From a server that answers
+every request it gets what it wants, which shows that the attempts are real.
 """
 
 import http.client
@@ -62,7 +62,7 @@ def run_from_the_form(page: Any, deployment: str) -> str:
 
 
 def see_it_complete(page: Any, up: Any, site: str, run: str) -> None:
-    """Stay on the page of a run until the server says that it is complete, and the page does."""
+    """Stay on the page of a run until the server and the page show that it is complete."""
     page.goto(f"{site}/runs/flow-run/{run}")
     assert up.wait(run) == "COMPLETED"
     page.get_by_text("Completed", exact=True).first.wait_for()
@@ -75,13 +75,13 @@ def lines_of(up: Any, run: str) -> list[str]:
 
 
 def marks_of(up: Any, run: str) -> dict[str, str]:
-    """The states of a run's stages by name, of which Prefect learns a moment later. The model may be a new one."""
+    """Return the states of a run's stages by name, without `register`. Prefect learns them a moment later."""
     tasks = up.call("task_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
     return {task["name"]: task["state"]["name"] for task in tasks if task["name"] != "register"}
 
 
 def wait_for_the_graph(page: Any) -> None:
-    """Return when the page has drawn the tasks of a run: into a canvas, of which nothing but a picture can be had."""
+    """Return when the page has drawn the tasks of a run into its canvas, which only a screenshot can read."""
     canvas, before = page.locator("canvas").first, b""
     for _ in range(_LOOKS):
         page.wait_for_timeout(1_000)
@@ -159,7 +159,7 @@ def test_a_stage_and_a_retraining_from_the_browser(
 def test_mlflow_shows_a_table_of_runs_that_can_be_read(
     up: Any, page: Any, signed_in: Any, picture: Any, asked_outside: list[str]
 ) -> None:
-    """The links in Prefect's artifacts and those that `nmt up` prints have these forms."""
+    """Links in Prefect's artifacts, and the links that `nmt up` prints, have these forms."""
     signed_in(up)
     assert up.wait(up.start("retrain/small")) == "COMPLETED"
     run = up.start("clean/small", changes="clean.max_words=13")
@@ -237,7 +237,7 @@ def test_a_value_out_of_bounds_is_refused_in_the_browser(up: Any, page: Any, sig
 
 
 def ranks(up: Any) -> list[psutil.Process]:
-    """Processes that train, `torchrun` left out."""
+    """Return the processes that train, without `torchrun`."""
     found = []
     for process in psutil.Process(up.process.pid).children(recursive=True):
         try:
@@ -249,7 +249,7 @@ def ranks(up: Any) -> list[psutil.Process]:
 
 
 def wait_until_they_train(up: Any, run: str) -> list[psutil.Process]:
-    """The ranks, when the curve has points."""
+    """Return the ranks when the curve has points."""
     until(
         lambda: trains(up.nmt.home),
         lambda: str(up.call(f"flow_runs/{run}")["state"]),
@@ -262,7 +262,7 @@ def wait_until_they_train(up: Any, run: str) -> list[psutil.Process]:
 def test_two_ranks_that_are_cancelled_end_with_a_checkpoint(
     up: Any, page: Any, signed_in: Any, small_recipe: dict[str, Any]
 ) -> None:
-    """They have work for two, and neither end nor save by themselves."""
+    """The ranks have work for two, and neither end nor save by themselves."""
     endless = {"micro_batch_tokens": 512, "max_updates": _UPDATES, "checkpoint_every": _UPDATES}
     config = small_recipe | {"train": small_recipe["train"] | endless, "average": {"checkpoints": 1}}
     run = up.start("retrain/small", config=config, until="train")
@@ -299,7 +299,7 @@ def statuses_of(page: Any, server: str) -> list[tuple[str, int]]:
 
 
 def raw(address: str, path: str, host: str, method: str = "GET") -> int:
-    """The status of an answer to a request that names a host of its own."""
+    """Return the status of an answer to a request with another host name."""
     connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
     connection.putrequest(method, path, skip_host=True)
     connection.putheader("Host", host)

@@ -1,4 +1,4 @@
-"""The report of a retraining in a real browser: all of it is drawn, nothing overlaps, nothing is fetched."""
+"""The report of a retraining in a real browser: it is drawn completely, nothing overlaps, and nothing is fetched."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,11 +50,11 @@ _MEASURE = """() => {
 
 @dataclass(frozen=True)
 class Seen:
-    """One look at the report."""
+    """Page with the report, and its requests."""
 
     measured: dict[str, Any]
     asked_for: list[str]
-    """Addresses that the page has asked for beside its own."""
+    """Addresses that the page has requested besides its own."""
     errors: list[str]
 
 
