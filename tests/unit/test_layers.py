@@ -48,7 +48,7 @@ def test_blocking_a_module_works() -> None:
 
 
 def test_kernels_for_gpus_are_imported_only_where_there_is_one() -> None:
-    """With PyTorch's build for CUDA too, which brings Triton and a compiler that takes seconds to import."""
+    """This also holds for PyTorch's build for CUDA, which has Triton and a compiler that takes seconds to import."""
     code = """
 import sys, torch
 torch.version.cuda = "13.0"

@@ -1,4 +1,4 @@
-"""The public face of the library: what a program writes that translates, and what it gets wrong."""
+"""The public interface of the library: programs that translate, and their mistakes."""
 
 import itertools
 import subprocess

@@ -1,4 +1,4 @@
-"""The recipes of published models are what their papers say."""
+"""The recipes of published models equal their papers."""
 
 import gzip
 import tarfile
@@ -69,11 +69,11 @@ def test_a_row_of_table_3_is_what_the_paper_says(row: str) -> None:
 
 
 def test_one_vocabulary_gives_all_counts_of_table_3_but_that_of_the_big_model() -> None:
-    """Counts are linear in the vocabulary, so each row of the table says between how many pieces the paper's had.
+    """Counts are linear in the vocabulary, so each row of the table bounds the number of pieces in the paper.
 
-    Ten rows agree to the last digit that the paper gives, and on the same vocabulary: 41,004 to 41,208 pieces, and not
-    the "about 37,000" of section 5.1. The big model alone would have had 35,368 to 36,344: with the vocabulary of the
-    others its own sizes make 218 million, and no vocabulary makes both figures true.
+    Ten rows agree to the last digit of the paper, with the same vocabulary: 41,004 to 41,208 pieces, and not the "about
+    37,000" of Vaswani et al. (2017, section 5.1). The big model alone would have had 35,368 to 36,344. With the
+    vocabulary of the others, its own sizes make 218 million, and no vocabulary makes both figures true.
     """
     bounds = {}
     for row, millions in COUNTED.items():
@@ -89,7 +89,10 @@ def test_one_vocabulary_gives_all_counts_of_table_3_but_that_of_the_big_model() 
 
 @pytest.mark.parametrize("row", [row for row in COUNTED if row != "big"])
 def test_the_counts_of_table_3(row: str) -> None:
-    """With a vocabulary of which the paper's figures are true, and in steps from the base model with any other."""
+    """Counts agree for a vocabulary that makes the paper's figures true.
+
+    Differences from the base model agree for any vocabulary.
+    """
     assert round(parameters(row, 41_100) / 1e6) == COUNTED[row]
     if load_recipe(f"table3-{row}").model.d_model == 512:
         step = parameters(row, 37_000) - parameters("base", 37_000)
@@ -179,7 +182,7 @@ def test_the_published_recurrent_training(name: str) -> None:
 
 
 def test_sutskever_et_al_count_as_many_parameters() -> None:
-    """384 million, of which 64 million are in the eight layers (section 3.4)."""
+    """It has 384 million weights, 64 million of them in the eight layers (Sutskever et al. 2014, section 3.4)."""
     with torch.device("meta"):
         model = build_model(load_recipe("seq2seq-fixed").model, 80_000, source_vocab_size=160_000)
     assert round(count_parameters(model) / 1e6) == 384

@@ -1,4 +1,4 @@
-"""The machinery of the tests keeps its word: forks are processes as others are, and a change reaches its tests."""
+"""The machinery of the tests works: forks behave as other processes, and a change reaches its tests."""
 
 import functools
 import os
@@ -125,7 +125,7 @@ def test_nothing_outlives_a_run_that_is_ended(number: int | None, workers: str, 
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTEST_ADDOPTS": ""}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # others take seconds to import
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    # Whoever runs the tests in the background may have SIGINT ignored, which children inherit
+    # If the tests run in the background, SIGINT may be ignored, which children inherit
     heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     run = subprocess.Popen(
         command, cwd=tmp_path, env=environment, start_new_session=True, text=True, preexec_fn=heed, **pipes

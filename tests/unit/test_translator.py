@@ -32,7 +32,7 @@ def translator(tiny_bundle: Path) -> Translator:
 
 @pytest.fixture
 def broken(tiny_bundle: Path, tmp_path: Path) -> Path:
-    """A copy of the bundle, to be damaged."""
+    """Copy of the bundle, to be damaged."""
     return Path(shutil.copytree(tiny_bundle, tmp_path / "bundle"))
 
 

@@ -1,4 +1,4 @@
-"""A bundle says how its text is cut before the tokenizer, and the translator cuts it so."""
+"""A bundle records how its text is cut before the tokenizer, and the translator cuts it in this way."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ LINES = ["나는 학생이다.", "학생은 책을 읽는다.", "", "나는 <b> 
 
 @pytest.fixture
 def bundle_with(tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job) -> Callable[..., Path]:
-    """A bundle with random weights, of a tokenizer that cuts text before."""
+    """Bundle with random weights, whose tokenizer cuts text before SentencePiece."""
 
     def make(**options: Any) -> Path:
         out = tmp_path / "bundle"

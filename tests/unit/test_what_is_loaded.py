@@ -26,7 +26,7 @@ def name(file: Path) -> str:
 
 
 def calls(file: Path) -> Iterator[tuple[str, ast.Call]]:
-    """Every call by its dotted name."""
+    """Return every call with its dotted name."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):
             yield ast.unparse(node.func), node
@@ -38,7 +38,7 @@ def says(call: ast.Call, keyword: str, value: object) -> bool:
 
 
 def test_nothing_is_unpickled() -> None:
-    """Beside what ruff finds: pickles under other names. `ruff` wants a reason where `pickle` itself is used."""
+    """Ruff finds `pickle` itself, and requires a reason for it. This test finds pickles under other names."""
     imported = {(name(file), module.partition(".")[0]) for file in FILES for module in imports_of(file)}
     assert [file for file, library in imported if library in PICKLING] == []
     assert {file for file, library in imported if library == "pickle"} == MAY_PICKLE

@@ -37,7 +37,7 @@ _MAKE_AN_EXPERIMENT = """([server, mode]) =>
     body: '{"name": "cats"}',
   }).then(() => "answered", () => "blocked")"""
 _PATHS = ("/", "/dashboard", "/api/health", "/api/deployments/name/gc/gc", "/nmt-open")
-_PATHS_OF_MLFLOW = ("/", "/api/2.0/mlflow/experiments/search?max_results=1")  # it says OK at /health to everybody
+_PATHS_OF_MLFLOW = ("/", "/api/2.0/mlflow/experiments/search?max_results=1")  # /health needs no password
 _UNREADABLE_BY_NATURE = {
     "no-cors get",
     "get of a page",

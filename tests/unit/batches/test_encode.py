@@ -24,7 +24,7 @@ from nmt_core.tokenizer.tokenizer import EOS_ID, SPM_FILE, UNK_ID, Tokenizer
 
 @pytest.fixture
 def encode(tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job) -> Any:
-    """Encodes the tiny corpus into the test's folder."""
+    """Encode the tiny corpus into the test's folder."""
 
     def run_with(**options: int) -> EncodeReport:
         inputs = {name: tiny[name] for name in ("split", "tokenizer")}
@@ -35,7 +35,7 @@ def encode(tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job
 
 @pytest.fixture
 def learn_into(tiny: dict[str, Artifact], make_config: Any, job: Job) -> Any:
-    """Learns another tokenizer from the tiny corpus."""
+    """Learn another tokenizer from the tiny corpus."""
 
     def learn_with(out: Path, **options: Any) -> Artifact:
         out.mkdir()

@@ -1,4 +1,4 @@
-"""Lengths of pairs are counted without keeping them, and padding is foretold as the plan of batches makes it."""
+"""Lengths of pairs are counted without storing them, and the forecast of padding equals the padding of the plan."""
 
 import numpy as np
 import pytest

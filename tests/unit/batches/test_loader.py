@@ -1,4 +1,4 @@
-"""The loader: every process gets its part of the planned updates, in order, from anywhere."""
+"""The loader gives every process its part of the planned updates, in order, from any update on."""
 
 import threading
 from collections import Counter

@@ -26,7 +26,7 @@ batchings = st.sampled_from(["padded", "packed"])
 
 
 class Corpus:
-    """Lengths of a corpus that is nowhere, and which row groups were asked for."""
+    """Lengths of a corpus that does not exist, with a record of the row groups that were read."""
 
     def __init__(self, pairs: int, row_group_pairs: int, seed: int = 1) -> None:
         lengths_N2 = np.random.default_rng(seed).integers(1, LONGEST, (pairs, 2))
@@ -134,7 +134,7 @@ def test_slices_come_in_no_order_of_length(batching: Batching) -> None:
 
 
 def alike(pairs: int) -> np.ndarray:
-    """Lengths as text has them: both sides of a pair about as long."""
+    """Lengths as in real text: both sides of a pair are about equally long."""
     draw = np.random.default_rng(1)
     source = 1 + draw.gamma(2.5, 6, pairs)
     return np.clip(np.stack([source, source * draw.normal(1.1, 0.2, pairs)], axis=1), 1, 128).astype(np.int64)
@@ -173,7 +173,7 @@ def test_little_of_a_stream_is_left_empty(tokens: int) -> None:
 def test_processes_read_the_row_groups_of_their_own_blocks_only(
     micro_batches: int, processes: int, blocks: int
 ) -> None:
-    """In the first updates of a window: in the last ones some blocks have micro-batches left and others have none."""
+    """This holds in the first updates of a window. In the last ones, some blocks have no micro-batches left."""
     assert blocks <= 8 // math.gcd(8, micro_batches, processes), "the bound that the plan tells"
     corpus = Corpus(64 * 500, 500)
     updates = Plan(corpus, "padded", micro_batch_tokens=256, max_tokens=micro_batches * 256, seed=1).updates(0)

@@ -49,7 +49,7 @@ RNN: dict[str, Any] = {"architecture": "rnn", "encoder_layers": 1, "decoder_laye
 
 
 def section_of(annotation: Any) -> type[Section] | None:
-    """The section that a field holds, alone, optionally or in a tuple."""
+    """Return the section that a field holds, alone, optionally or in a tuple."""
     candidates = (annotation, *get_args(annotation))
     return next((c for c in candidates if isinstance(c, type) and issubclass(c, Section)), None)
 
@@ -233,7 +233,7 @@ def test_values_that_do_not_fit_together_are_refused(
 
 @pytest.mark.parametrize(("pairs", "held_out"), [(toy.MAX_PAIRS + 1, 10), (1_000, 501)])
 def test_a_toy_corpus_that_cannot_be_made_is_refused(pairs: int, held_out: int) -> None:
-    """Before anything runs, and not by the download stage."""
+    """The error comes before anything runs, and not in the download stage."""
     with pytest.raises(ValidationError):
         ToyCorpusConfig(pairs=pairs, held_out=held_out)
 
@@ -377,7 +377,7 @@ def test_what_cannot_be_is_refused_before_anything_runs() -> None:
     ("code", "shortest"), [("eng", "en"), ("kor", "ko"), ("zho", "zh"), ("cmn", "zh"), ("iw", "he")]
 )
 def test_a_language_is_named_by_its_shortest_code(code: str, shortest: str) -> None:
-    """Under another one, language and script would not be checked, nor words be counted, without a word."""
+    """Under another code, language and script would not be checked, and words not counted, without a message."""
     for section in (
         {"languages": {"source": code, "target": "fr"}},
         {"languages": {"source": "fr", "target": code}},

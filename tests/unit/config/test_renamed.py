@@ -37,7 +37,7 @@ registry: {built_in_sentences: no worse}
 
 ONE_VECTOR = {"attention": "none", "context": "first state", "bidirectional": False}
 
-# As the last version before any name changed has computed them, with the versions that its stages had.
+# Computed by the last version before any name changed, with the versions that its stages had.
 VERSIONS = {"clean": 3, "split": 3, "tokenizer": 4, "encode": 4, "train": 5, "average": 3, "export": 12, "evaluate": 3}
 FINGERPRINTS = {
     "quickstart": {"clean": "00ae043a1a5a", "train": "65798df56673", "evaluate": "e4412302aebe"},

@@ -21,7 +21,7 @@ WORDS = [("dog", "Hund"), ("cat", "Katze"), ("horse", "Pferd"), ("bird", "Vogel"
 
 @pytest.fixture(scope="session")
 def sound() -> Sequence[Pair]:
-    """Pairs in English and German that are different and without fault."""
+    """Different pairs in English and German, without faults."""
     return [(f"The {a} sees the {b}.", f"Das {x} sieht die {y}.") for a, x in WORDS for b, y in WORDS]
 
 

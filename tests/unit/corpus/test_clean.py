@@ -38,7 +38,7 @@ TEST = [
 
 @pytest.fixture
 def dirty(write_corpus: WriteCorpus, recipe: Recipe, sound: Sequence[Pair]) -> PipelineConfig:
-    """A recipe whose training text holds one pair of each kind of dirt, after the sound ones."""
+    """Make a recipe whose training text has one pair of each kind of dirt after the sound pairs."""
     return recipe(
         corpus={
             "train": [

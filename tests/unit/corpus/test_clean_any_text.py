@@ -1,4 +1,4 @@
-"""Whatever the text and the options: kept and dropped pairs are those that came in, and a second pass drops nothing."""
+"""For any text and options, the kept and dropped pairs are the input pairs, and a second pass drops nothing."""
 
 import tempfile
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Options that the stage `clean` hands on: each decides about one pair here, so that none can be lost on the way."""
+"""Options that the stage `clean` passes on. Each decides about one pair here, so that none can be lost on the way."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -266,7 +266,7 @@ def test_a_pair_that_is_nowhere_stops_the_stage(
 def test_tasks_name_what_was_taken_out_and_do_not_hold_it(
     write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil, tmp_path: Path
 ) -> None:
-    """A task travels to a worker for every shard of the text."""
+    """A task is sent to a worker for every shard of the text."""
     sizes: list[int] = []
 
     class Weighing(InProcess):

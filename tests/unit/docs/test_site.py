@@ -1,4 +1,4 @@
-"""The documentation builds strictly, its links lead somewhere, and what it names is in the code."""
+"""The documentation builds strictly, its links lead somewhere, and all names on its pages exist in the code."""
 
 import importlib.util
 import os
@@ -33,7 +33,7 @@ SECTIONS = {name for name in PipelineConfig.model_fields if name not in {"name",
 
 
 def program(name: str) -> ModuleType:
-    """Import one of the programs in docs/, which is no package."""
+    """Import one of the programs in docs/, which is not a package."""
     spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""Buckets by length: each sentence is in one, and none is of a handful of sentences."""
+"""Groups by length: each sentence is in one group, and no group is tiny."""
 
 from itertools import pairwise
 

@@ -67,7 +67,7 @@ def test_figures_are_those_of_sacrebleus_command(
 
 
 def test_the_figures_compared_are_no_extremes(references: list[str]) -> None:
-    """Two p-values of 1 would agree as well."""
+    """Two p-values of 1 would be equal in any case."""
     champion, challenger = damaged(references, 0.3, seed=2), damaged(references, 0.27, seed=3)
     for test in ("bootstrap", "randomisation"):
         found = compare(of("BLEU", champion, references), of("BLEU", challenger, references), 1_000, test)  # type: ignore[arg-type]
@@ -134,7 +134,7 @@ def test_the_interval_excludes_0_where_p_is_below_the_level(
 
 
 def test_a_test_says_significant_as_rarely_as_its_level_when_there_is_no_difference() -> None:
-    """Two systems of equal quality, many times: a p-value below 0.1 comes in about a tenth of them."""
+    """Two systems have equal quality, many times: a p-value is below 0.1 in about a tenth of the cases."""
     wrong, trials = 0, 150
     for trial in range(trials):
         chance = random.Random(trial)

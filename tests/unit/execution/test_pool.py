@@ -110,9 +110,9 @@ def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleTyp
 
 @pytest.fixture
 def workers() -> Iterator[LocalWorkers]:
-    """Two of them, none of which is left at the end, not even as a zombie.
+    """There are two children, and neither is left at the end, not even as a zombie.
 
-    What servers that other tests share have started or ended meanwhile does not count.
+    Servers that other tests share may start or end meanwhile, and do not count.
     """
     before = psutil.Process().children()
     with LocalWorkers(2) as workers:
@@ -130,7 +130,7 @@ def pids_of(files: list[Path]) -> list[int]:
 
 
 def test_each_child_may_have_an_environment_of_its_own(tasks: ModuleType, tmp_path: Path) -> None:
-    """One that takes the place of a dead one has that one's, and no two that live have the same."""
+    """A child that replaces a dead one gets its environment, and no two living children have the same."""
     with LocalWorkers(2, [{"DEVICE": "first"}, {"DEVICE": "second"}]) as workers:
         assert set(workers.map(os.getenv, ["DEVICE"] * 2)) == {"first", "second"}
         assert list(workers.map(tasks.die_once, [str(tmp_path / name) for name in "ab"]))

@@ -1,4 +1,4 @@
-"""Children end with their descendants: asked first, then by force, and when their parent dies."""
+"""Children end with their descendants: on request, then by force, and when their parent dies."""
 
 import os
 import signal
@@ -98,7 +98,7 @@ def test_children_end_when_we_are_killed(tmp_path: Path) -> None:
 
 
 def test_children_end_that_were_started_as_we_died(tmp_path: Path) -> None:
-    """The parent that they look for is no longer theirs."""
+    """The parent that the children look for is no longer theirs."""
     started = tmp_path / "started"
     command = processes.bound_to_us(["touch", str(started)])
     of_nobody = ["0" if argument == str(os.getpid()) else argument for argument in command]

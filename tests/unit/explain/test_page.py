@@ -1,4 +1,4 @@
-"""The page is whole, says what the model did, and needs nothing but itself."""
+"""The page is complete, shows what the model did, and is self-contained."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Products of integers are the same on every CPU: also on one without VNNI, which adds two of them in 16 bits."""
+"""Products of integers are equal on every CPU, also on one without VNNI, which adds two of them in 16 bits."""
 
 import numpy as np
 import onnxruntime
@@ -17,7 +17,7 @@ GREATEST = 255
 
 @pytest.fixture(scope="module")
 def product() -> onnxruntime.InferenceSession:
-    """The operator of a layer in int8, with the weights as an input, and without a scale."""
+    """Return the operator of a layer in int8, with the weights as an input and without a scale."""
     node = helper.make_node("MatMulIntegerToFloat", ["x", "weight", "one", "one"], ["y"], domain="com.microsoft")
     types = {"x": (TensorProto.UINT8, ("rows", "in")), "weight": (TensorProto.INT8, ("in", "out"))}
     inputs = [helper.make_tensor_value_info(name, *of) for name, of in types.items()]

@@ -39,7 +39,7 @@ def text(words: int, lines: int, seed: int = 1) -> tuple[Lines, Lines, dict[int,
 
 
 def reference(sources: Lines, targets: Lines, none: int) -> dict[int, dict[int, float]]:
-    """Expected counts of IBM model 1, as the paper reads: source to target to count."""
+    """Return the expected counts of IBM model 1, written as in the paper: source to target to count."""
     table: dict[tuple[int, int], float] = defaultdict(lambda: 1.0)
     counts: dict[int, dict[int, float]] = {}
     for _ in range(lexicon._ITERATIONS + 1):

@@ -1,4 +1,4 @@
-"""The gate lets equal models through, and nothing else."""
+"""The gate accepts equal models, and no others."""
 
 import copy
 import shutil
@@ -55,7 +55,7 @@ def test_a_perturbed_graph_is_refused(
 
 
 def test_another_translation_is_refused_however_near(tiny_model: Transformer, tiny_bundle: Path) -> None:
-    """With the tolerance out of the way, the translations decide."""
+    """With an unlimited tolerance, the translations decide."""
     other = copy.deepcopy(tiny_model)
     other.output.weight.data.neg_()
     with pytest.raises(StageError, match=r"of 40 held-out sentences get another translation"):
@@ -98,7 +98,7 @@ def test_the_whole_beam_has_to_be_the_same(tiny_model: Transformer) -> None:
 
 
 def test_a_fault_counts_that_only_the_exported_model_comes_across(tiny_model: Transformer) -> None:
-    """It sets in after a token that the reference never takes."""
+    """The fault begins after a token that the reference never takes."""
     reference, exported = tied(tiny_model)
     rows = exported.target_embedding.weight.detach().clone()
     rows[6] *= 2

@@ -46,7 +46,7 @@ def places(rows: Tensor) -> Tensor:
 
 
 def best(rows: Tensor, wanted: Tensor) -> list[Tensor]:
-    """More than there are, if many are wanted."""
+    """Return the largest numbers of each row, which may be fewer than wanted."""
     numbers, ids = rows.topk(torch.sym_min(wanted.shape[0] + 2, WIDTH), dim=-1)
     return [numbers, ids, rows.gather(1, ids[:, :1])]
 

@@ -1,4 +1,4 @@
-"""The screen of greedy search in fp32: how far its logits may be from the exact ones, and what never passes it."""
+"""The screen of greedy search in fp32: the error of its logits, and tokens that never pass it."""
 
 import numpy as np
 import onnxruntime

@@ -1,4 +1,4 @@
-"""The form of each stage: what the Prefect UI shows, in which order, with which bounds and choices."""
+"""The form of each stage: its fields in the Prefect UI, with their order, bounds and choices."""
 
 import re
 from pathlib import Path
@@ -26,7 +26,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def with_all_stages(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A recipe that needs the optional stage too."""
+    """Recipe that requires the optional stage too."""
     file = tmp_path_factory.mktemp("recipe") / "distilled.yaml"
     part = {"name": "distilled", "text": "parallel_source", "teachers": "models:/large@champion"}
     config = load_recipe("quickstart").model_dump(mode="json", exclude_none=True)

@@ -1,4 +1,4 @@
-"""A change of the text is told until Prefect has heard of it."""
+"""A change of the text is reported until Prefect has received it."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def config(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipel
 
 
 def send_to(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have events sent to another server, without long waits."""
+    """Send events to another server, without long waits."""
 
     def client(**options: Any) -> PrefectEventsClient:
         return PrefectEventsClient(api_url=f"http://127.0.0.1:{port}/api", **options)

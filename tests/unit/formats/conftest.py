@@ -24,7 +24,7 @@ def awkward() -> list[Pair]:
 
 @pytest.fixture
 def read_files() -> Callable[..., pl.DataFrame]:
-    """All rows of some files, from English to German unless a layout says otherwise."""
+    """Return all rows of some files, from English to German unless a layout says otherwise."""
 
     def read_all(files: Sequence[TextFile], **layout: object) -> pl.DataFrame:
         languages = {"source_language": "en", "target_language": "de"}

@@ -1,4 +1,4 @@
-"""Whatever becomes of a file on its way: its rows are read, or a DataError says what is wrong. Nothing else happens."""
+"""Damage to a file: its rows are read, or a DataError names the fault. Nothing else happens."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""Rows of one language: a row for each line or record, whatever comes first."""
+"""Rows of one language: one for each line or record."""
 
 import json
 import random

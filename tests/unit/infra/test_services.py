@@ -1,4 +1,4 @@
-"""The files that start the services: valid by their published schemas, closed by default, without a secret."""
+"""The files that start the services are valid by their published schemas, closed by default, and hold no secret."""
 
 import importlib.metadata
 import json
@@ -39,7 +39,7 @@ def objects() -> Iterator[dict[str, Any]]:
 
 
 def pods() -> dict[str, dict[str, Any]]:
-    """Pod specifications by the name of what makes them."""
+    """Return the pod specifications, by the name of the object that makes them."""
     kinds = {"Deployment", "StatefulSet", "Job"}
     return {each["metadata"]["name"]: each["spec"]["template"]["spec"] for each in objects() if each["kind"] in kinds}
 
@@ -190,7 +190,7 @@ def test_a_job_that_has_ended_makes_room_for_the_next() -> None:
 
 
 def allowed(labels: dict[str, str], service: str) -> set[int]:
-    """Ports of a service that pods with these labels may ask."""
+    """Return the ports of a service that pods with these labels may reach."""
     ports = set()
     for each in objects():
         if each["kind"] == "NetworkPolicy" and each["spec"]["podSelector"].get("matchLabels") == {"app": service}:
@@ -269,7 +269,7 @@ def test_the_image_runs_as_nobody_special() -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "gpu", "serve"])
 def test_a_change_of_the_sources_installs_no_package_again(target: str) -> None:
-    """The layer with the packages sees the lock and their list, which another stage makes, and no source."""
+    """The layer with the packages contains the lock and their list, which another stage makes, and no source."""
     packages, sources = stages()[f"packages-{target}"][1], {"nmt_core", "flows", "pyproject.toml", "."}
     copied = {word for line in re.findall(r"^COPY (.+) \S+$", packages, re.MULTILINE) for word in line.split()}
     assert "requirements.lock" in copied and not copied & sources
@@ -298,7 +298,7 @@ def test_an_image_for_cpus_has_no_cuda_and_one_that_translates_no_torch() -> Non
 
 
 def test_the_pages_of_prefect_are_where_the_user_of_the_image_may_write() -> None:
-    """By default the server copies them into its own package, finds that it may not, and answers 404."""
+    """By default the server would copy the pages into its own package, where it may not write, and answer 404."""
     assert re.search(r"\bPREFECT_SERVER_UI_STATIC_DIRECTORY=/tmp/", stages()["run"][1])
     assert hasattr(prefect.settings, "PREFECT_SERVER_UI_STATIC_DIRECTORY")
     check = SERVICES["prefect"]["healthcheck"]["test"][-1]
@@ -308,7 +308,7 @@ def test_the_pages_of_prefect_are_where_the_user_of_the_image_may_write() -> Non
 
 
 def test_a_database_that_is_being_initialised_is_not_healthy() -> None:
-    """The image starts a server without TCP to make databases, and ends it before the real one."""
+    """The image first starts a server without TCP to make databases, and ends it before the real one."""
     commands = [SERVICES["postgres"]["healthcheck"]["test"][1:]]
     commands += [
         pods()["postgres"]["containers"][0][probe]["exec"]["command"] for probe in ("readinessProbe", "livenessProbe")
@@ -328,7 +328,7 @@ def test_our_services_write_only_where_something_is_mounted() -> None:
 
 
 def test_the_proxy_offers_nobody_addresses_that_only_mlflow_reaches() -> None:
-    """MLflow's server says that clients may fetch files from its S3 store, and clients outside would wait for it."""
+    """MLflow's server offers clients the files in its S3 store, and clients outside would wait for that store."""
     text = (INFRA / "proxy" / "Caddyfile").read_text(encoding="utf-8")
     assert text.count("reverse_proxy mlflow:5000") == text.count(f"respond {SERVER_INFO_ENDPOINT} 404") == 2
 
@@ -358,7 +358,7 @@ def test_the_bill_of_materials_names_each_package_with_its_version(
 
 
 def test_every_setting_is_one_that_prefect_and_mlflow_know() -> None:
-    """A word that is misspelt would be passed over without a word."""
+    """A misspelt word would be ignored without a message."""
     from mlflow.cli import server as mlflow_server  # which takes more than a second
 
     names = {name for service in SERVICES.values() for name in service.get("environment", {})}

@@ -1,4 +1,4 @@
-"""Jobs of a tiny real model, on files of a folder of the test's own."""
+"""Jobs of a tiny real model, on files in a folder of the test."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,7 +37,7 @@ class TinyJob:
         return JobFolder(f"{order.target}.job")
 
     def run(self, source: str | Path, target: str | Path, **changes: Any) -> Outcome:
-        """Do the job, or what is left of it."""
+        """Do the job, or the rest of it."""
         order = self.order(source, target, **changes)
         means = replace(self.means, progress=lambda *note: self.notes.append(note))
         return run_job(Asked("tiny"), order, self.folder(order), means)

@@ -17,7 +17,7 @@ from nmt_core.jobs.run import run_job
 
 
 class ExpiringStore(MemoryFileSystem):
-    """A store whose token expires: it says so as s3fs does."""
+    """Store whose token expires. It raises the errors of s3fs."""
 
     protocol = "expiring"
     store: dict[str, object] = {}  # noqa: RUF012  # as in the class above it

@@ -1,4 +1,4 @@
-"""Whatever bytes a file holds: a line out for each line in, its status true, and nothing raises."""
+"""For any bytes in a file: one line out for each line in, with its true status, and no exception."""
 
 import base64
 import csv
@@ -101,7 +101,7 @@ def require_a_row_each(lines: list[bytes], long_lines: Literal["split", "cut"], 
 
 
 def as_json(line: bytes) -> bytes:
-    """An object with a text, whose bytes stay what they are though they may be no UTF-8."""
+    """Return an object with a text, whose bytes stay unchanged even if they are not UTF-8."""
     record = {"text": line.decode("utf-8", "surrogateescape")}
     return json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogateescape")
 

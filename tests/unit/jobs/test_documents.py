@@ -1,4 +1,4 @@
-"""Documents in a job: nothing is lost, what was killed resumes, and what would be ruined is refused."""
+"""Documents in a job: nothing is lost, a killed job resumes, and files that would be ruined are refused."""
 
 import gzip
 import io
@@ -21,7 +21,7 @@ PAGE = b"<p>the cat sees a <b>dog</b>.</p>\r\n<p>now <code>x</code></p>" * 20
 
 
 class StoppedError(Exception):
-    """Stands for a kill."""
+    """Exception in place of a kill."""
 
 
 def stop_after(chunks: int, patch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def expected(job: Any, tmp_path: Path) -> list[str]:
-    """Translations by way of plain lines."""
+    """Return the translations in plain lines."""
     (tmp_path / "plain.txt").write_text("".join(f"{text}\n" for text in TEXTS))
     job.run(tmp_path / "plain.txt", tmp_path / "plain.out.txt")
     lines = (tmp_path / "plain.out.txt").read_text().split("\n")[:-1]

@@ -1,4 +1,4 @@
-"""Columns of the input reach the output with their types, row by row, whatever stops the job in between."""
+"""Columns of the input reach the output with their types, row by row, even if the job is stopped in between."""
 
 import csv
 import json

@@ -35,7 +35,7 @@ def stop(*_: object) -> Any:
 
 @pytest.mark.parametrize("name", ["a::b", "s3::x", "[1]", "a b", "ü#?%20", "a:b@c"])
 def test_a_folder_may_have_any_name(name: str, job: Any, source: Path, tmp_path: Path) -> None:
-    """fsspec takes some of them for addresses."""
+    """fsspec takes some of these names for addresses."""
     (tmp_path / name).mkdir()
     source = source.rename(tmp_path / name / "in.txt")
     assert job.run(source, tmp_path / name / "out.txt").done.lines == 40
@@ -152,7 +152,7 @@ def test_one_that_sleeps_while_others_end_the_job_and_the_next_one_writes_nothin
 
 
 def test_what_lies_beside_earlier_outputs_is_no_text(job: Any, tmp_path: Path) -> None:
-    """A folder into which jobs have written may be translated as well."""
+    """A folder that contains outputs of jobs may be translated as well."""
     folder = tmp_path / "in"
     folder.mkdir()
     for name in ("a.txt", "a.txt.unreadable.jsonl", "a.txt.alignment", "a.txt.alignment.gz", "b.alignment", "c.job"):

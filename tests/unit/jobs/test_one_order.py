@@ -1,4 +1,4 @@
-"""A job folder is for one order until that is done, from the moment at which it begins."""
+"""A job folder belongs to one order from its beginning to its end."""
 
 import subprocess
 import threading
@@ -39,7 +39,7 @@ def orders(job: Any, source: Path, target: Path) -> tuple[Order, Order]:
 
 
 class Held:
-    """The real `stage`, of which the first waits before it begins."""
+    """The real `stage`, which waits before it begins the first time."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.begun, self.go = threading.Event(), threading.Event()
@@ -130,7 +130,7 @@ def test_of_many_at_one_moment_one_begins(job: Any, source: Path, tmp_path: Path
 def test_a_job_that_others_end_while_we_begin_is_not_done_again(
     job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """We have seen that it is not done."""
+    """This process has seen that the job is not done."""
     begin = JobFolder.begin
 
     def begin_late(self: JobFolder, asked: str, order: Order) -> Begun:

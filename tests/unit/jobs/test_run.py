@@ -277,7 +277,7 @@ def test_what_cannot_be_written_says_where_and_keeps_the_chunks(job: Any, source
 def test_one_that_comes_back_to_life_when_all_is_done_says_so(
     error: Exception, job: Any, source: Path, tmp_path: Path, undisturbed: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody has ended the job meanwhile, and removed the files that it was at."""
+    """Another process has finished the job meanwhile, and removed the files that this one needed."""
 
     def sleep_till_the_end(task: ChunkTask) -> ChunkResult:
         monkeypatch.undo()
@@ -350,7 +350,7 @@ def test_a_damaged_chunk_or_journal_is_named(
 def test_a_row_group_of_long_lines_ends_early(
     job: Any, tmp_path: Path, three_workers: LocalWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the same row by any workers, and after an interruption."""
+    """The group ends at the same row with any workers, and after an interruption."""
     monkeypatch.setattr(writers, "_GROUP_BYTES", 250_000)
     (tmp_path / "in.txt").write_text(f"{'the cat sees it. ' * 5_882}\n" * 6)
     order = {"search": job.search.model_copy(update={"long_lines": "cut"}), "chunk_lines": 2}

@@ -1,4 +1,4 @@
-"""Decoding step by step with keys and values kept gives what decoding everything at once gives."""
+"""Step-by-step decoding with stored keys and values equals decoding everything at once."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def random_model(norm: str, tied: str) -> Transformer:
 
 
 def full_log_probs(model: Transformer, source_BS: torch.Tensor, target_BT: torch.Tensor) -> torch.Tensor:
-    """[B, V]: what may follow the last token, from the whole sequence."""
+    """Return the log-probabilities after the last token, [B, V], computed from the whole sequence."""
     log_probs_BV = model.output(model(source_BS, target_BT)[:, -1]).log_softmax(-1)
     log_probs_BV[:, [0, 2]] = float("-inf")
     return log_probs_BV

@@ -62,7 +62,7 @@ def test_packed_sentences_give_what_padded_ones_give(variation: Transformer) -> 
 
 
 def test_heads_attend_with_their_own_widths() -> None:
-    """Head by head, as section 3.2.2 reads: softmax(q k^T / sqrt(d_k)) v, d_k and d_v apart."""
+    """Return the attention head by head (Vaswani et al. 2017, section 3.2.2), with separate d_k and d_v."""
     torch.manual_seed(1)
     attention = SelfAttention(small(key_width=3, value_width=5))
     x_BLM = torch.randn(1, 4, 16)

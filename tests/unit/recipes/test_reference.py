@@ -1,4 +1,4 @@
-"""The reference of the options is what `config/` says."""
+"""The reference of the options equals `config/`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Alignments: each piece to its word, each link from the attention, whatever becomes of a line on its way."""
+"""Alignments: each piece belongs to its word, and each link comes from the attention, even if a line is split."""
 
 import json
 import shutil
@@ -139,7 +139,7 @@ def test_all_of_several_translations_are_aligned(tiny_bundle: Path) -> None:
 
 
 def test_a_line_that_is_split_counts_on(tiny_bundle: Path) -> None:
-    """The links of each sentence are those that it has alone, further right."""
+    """The links of each sentence equal its links alone, shifted to the right."""
     translator = aligning(tiny_bundle)
     sentences = ["the cat sees a dog.", "now the dog runs to it!", "a big house and a small house.", "it runs now."]
     assert " ".join(sentences) == LONG

@@ -1,4 +1,4 @@
-"""One search, three models behind it: PyTorch, ONNX Runtime, and full decoding of every prefix."""
+"""One search with three models behind it: PyTorch, ONNX Runtime, and full decoding of every prefix."""
 
 import warnings
 from pathlib import Path
@@ -156,7 +156,7 @@ def test_torch_onnx_and_reference_give_the_same(
 
 
 def test_long_translations_are_the_same(torch_stepper: TorchStepper, onnx_stepper: OnnxStepper) -> None:
-    """Longer than the room that ONNX Runtime's buffers get at a time, while other sentences end at any step."""
+    """The translation exceeds the initial size of ONNX Runtime's buffers, while other sentences end at any step."""
     sources = some_sources(12)
     config = SearchConfig(beam_size=4, max_length_offset=45)
     found = beam_search(onnx_stepper, sources, config)

@@ -137,7 +137,7 @@ def test_no_sources_and_empty_sources(scripted) -> None:
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_beam_as_wide_as_the_space_finds_the_best_of_all_targets(reference, alpha: float, seed: int) -> None:
-    """Three continuing tokens and at most 3 of them: 40 targets, fewer than the beam holds."""
+    """Three tokens may follow, at most three times: 40 targets, fewer than the beam holds."""
     torch.manual_seed(seed)
     config = ModelConfig(d_model=16, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1, tied_embeddings="none")
     model = Transformer(config, vocab_size=6, max_positions=16).eval()

@@ -1,4 +1,4 @@
-"""Whatever continues what, each hypothesis finds in its place what it has read, and no more is copied than must be."""
+"""Each hypothesis finds its history in its row, whatever continues what, and no row is copied without need."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from nmt_core.search.row_allocation import Places
 
 
 class Batch:
-    """A search that remembers, beside one whose memory lies in places."""
+    """Search that remembers, beside one whose memory is in rows."""
 
     def __init__(self, sentences: int) -> None:
         self.places = Places(sentences)
@@ -20,7 +20,7 @@ class Batch:
         self.sentence_B = list(range(sentences))
 
     def keep(self, sentences: list[int]) -> None:
-        """Let the others leave."""
+        """Remove the other sentences."""
         copied_N, over_N = self.places.keep(np.array(sentences))
         assert not set(copied_N) & set(over_N)
         for source, over in zip(copied_N, over_N, strict=True):

@@ -1,4 +1,4 @@
-"""Beam and greedy search against the rules, written down once more without arrays, on models that are mere chance."""
+"""Beam and greedy search against the rules, written again without arrays, on random models."""
 
 from collections.abc import Sequence
 

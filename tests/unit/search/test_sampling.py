@@ -1,4 +1,4 @@
-"""Samples are drawn as the model says, as the options bend it, and are the same in whatever company."""
+"""Samples follow the model and the options, and do not depend on the other sentences of a batch."""
 
 import math
 
@@ -19,7 +19,7 @@ FIRST = {A: 0.4, B: 0.3, C: 0.2, D: 0.06, EOS_ID: 0.04}
 
 
 class Ending(dict):
-    """A table in which whatever is not named ends."""
+    """Table in which every target that is not named ends."""
 
     def get(self, target: object, default: object = None) -> object:
         return super().get(target, {EOS_ID: 1.0})

@@ -1,4 +1,4 @@
-"""The stage runner: what is reused, what is rerun, what two processes do at once, and what a crash leaves behind."""
+"""The stage runner: reuse, reruns, two processes at once, and the remains of a crash."""
 
 import os
 import subprocess
@@ -44,7 +44,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def run(store: Store, job: Job) -> Run:
-    """Runs a table of stages in order, each from those before it, with changes to the configuration by section."""
+    """Run a table of stages in order, each from the stages before it, with changes to the configuration by section."""
 
     def run_table(*table: Stage, force: bool = False, **sections: dict[str, Any]) -> list[Outcome]:
         config = PipelineConfig.model_validate(SMALL | sections)
@@ -293,7 +293,7 @@ def test_whoever_waits_finds_what_was_learnt_meanwhile(store: Store, journal: Pa
 
 @pytest.fixture
 def start(store: Store, journal: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts processes that all run the stage `waiting`."""
+    """Start processes that all run the stage `waiting`."""
     processes: list[subprocess.Popen[str]] = []
 
     def start_one(*words: str) -> subprocess.Popen[str]:

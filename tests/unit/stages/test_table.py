@@ -1,4 +1,4 @@
-"""The table of stages holds together, and the plan says what would run, and why."""
+"""The table of stages is consistent, and the plan lists what would run, and why."""
 
 import importlib
 import subprocess
@@ -69,7 +69,7 @@ def test_a_stage_can_take_the_place_of_an_earlier_one() -> None:
 
 
 def test_synthetic_text_changes_nothing_before_it(store: Store) -> None:
-    """Its weight is a rule of the mix, which `split` reads too."""
+    """The weight is a rule of the mix, which `split` reads too."""
     rule = {"mix": {"corpora": [{"corpus": "made", "weight": 2.0, "tag": "<made>"}]}}
     assert changed(planned(store), planned(store, **SYNTHETIC)) == NAMES[NAMES.index("tokenizer") :]
     assert changed(planned(store), planned(store, **SYNTHETIC, **rule)) == NAMES[NAMES.index("tokenizer") :]
@@ -135,7 +135,7 @@ def test_an_option_changes_its_stage_and_those_that_follow(store: Store, section
 
 
 def followers(first: str) -> list[str]:
-    """The stage and all that is made from it, in the order of the table."""
+    """Return the stage and all stages after it that use it, in the order of the table."""
     found = {first}
     for stage in STAGES.values():
         if found & set(stage.needs):
@@ -232,7 +232,7 @@ print(sum(name.endswith("manifest.json") for name in opened))
 
 
 def test_a_plan_reads_no_more_manifests_than_it_compares(store: Store) -> None:
-    """A store may hold thousands."""
+    """A store may hold thousands of artifacts."""
     for number in range(_COMPARED + 10):
         folder = store.path("clean", f"{number:032x}")
         folder.mkdir(parents=True)

@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def make(store: Store) -> Maker:
-    """Publishes an artifact that holds one file and was made from `inputs`."""
+    """Publish an artifact that holds one file and was made from `inputs`."""
 
     def publish(stage: str, text: str = "text", *inputs: Artifact) -> Artifact:
         parents = {artifact.stage: artifact.fingerprint for artifact in inputs}
@@ -81,7 +81,7 @@ def test_any_changed_value_changes_the_fingerprint(identity: dict[str, Any], new
 
 
 def test_the_fingerprint_stays_what_it_was() -> None:
-    """Another value would make every store out there start from nothing."""
+    """Another value would make every existing store useless."""
     identity = {
         "stage": "clean",
         "version": 1,

@@ -1,4 +1,4 @@
-"""A file that is replaced is the former one or the new one, whatever ends the process that replaces it."""
+"""A replaced file is either the former one or the new one, even if the process that replaces it is killed."""
 
 import stat
 import subprocess

@@ -53,7 +53,7 @@ SharedStore(folder.parent.parent, objects).share(Artifact(folder.parent.name, fo
 
 @pytest.fixture(params=["s3", "folder"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty store of objects: a real S3 server, and a folder through fsspec."""
+    """Empty store of objects: a real S3 server, and a folder through fsspec."""
     return str(request.getfixturevalue("s3_folder")) if request.param == "s3" else f"file://{tmp_path}/objects"
 
 
@@ -62,7 +62,7 @@ def machine(url: str, home: Path) -> SharedStore:
 
 
 def make(store: Store, text: str = "text", *inputs: Artifact, stage: str = "clean") -> Artifact:
-    """Publish an artifact with two files, of which one is in a folder, and share it."""
+    """Publish an artifact with two files, one of them in a folder, and share it."""
     parents = {artifact.stage: artifact.fingerprint for artifact in inputs}
     identity = {"stage": stage, "version": 1, "config": {"text": text}, "inputs": parents}
     fingerprint = fingerprint_of(identity)
@@ -123,7 +123,7 @@ def test_what_is_in_no_store_is_found_by_nobody(url: str, tmp_path: Path) -> Non
 
 
 def test_what_is_here_costs_no_request(tmp_path: Path) -> None:
-    """Not even to a store that does not answer."""
+    """No request is sent, even to a store that does not answer."""
     made = make(machine(f"file://{tmp_path}/objects", tmp_path))
     away = SharedStore(tmp_path / "store", Objects("nosuchprotocol://bucket"))
     assert away.find("clean", made.fingerprint) == away.knows("clean", made.fingerprint) == made
@@ -237,7 +237,7 @@ def test_two_that_make_the_same_never_mix(url: str, tmp_path: Path) -> None:
 
 
 def test_an_upload_that_was_killed_between_its_parts_is_told_of(s3_folder: str, tmp_path: Path) -> None:
-    """Its parts are in no listing, so that nothing else would ever say where the space has gone."""
+    """Its parts are in no listing, so that nothing else would explain the used space."""
     store = Store(tmp_path / "store")
     made = make(store, "a" * (101 << 20))  # from 100 MB on, fsspec uploads in parts
     command = [sys.executable, "-c", KILLED_BETWEEN_PARTS, s3_folder, str(made.path)]

@@ -1,4 +1,4 @@
-"""Learns tokenizers of all kinds from the tiny corpus."""
+"""Tokenizers of all kinds, learned from the tiny corpus."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ Learn = Callable[..., TokenizerReport]
 
 @pytest.fixture(scope="session")
 def learn(tiny: dict[str, Artifact], make_config: Any) -> Learn:
-    """Runs the stage into a folder, with these options, on the tiny corpus or on another split."""
+    """Run the stage into a folder, with these options, on the tiny corpus or on another split."""
 
     def learn_with(
         out: Path, split: Artifact | None = None, tags: tuple[str, ...] = (), **options: Any

@@ -1,4 +1,4 @@
-"""Many lines at once get the ids that each gets alone, whatever they hold."""
+"""Many lines at once get the same ids as each line alone, whatever they contain."""
 
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,7 @@ def test_words_are_encoded_alone_only_where_that_is_the_same(tokenizers: dict[st
 
 
 def test_a_model_that_normalises_is_asked_line_by_line(tmp_path: Path) -> None:
-    """Its rules may turn other characters into spaces."""
+    """The rules of the tokenizer may turn other characters into spaces."""
     sentencepiece.SentencePieceTrainer.Train(
         sentence_iterator=iter(["some text to learn from"] * 20),
         model_prefix=str(tmp_path / "spm"),
@@ -134,9 +134,9 @@ def test_a_model_that_normalises_is_asked_line_by_line(tmp_path: Path) -> None:
 
 
 def enlarged(model_file: Path, vocab_size: int) -> tuple[Tokenizer, int]:
-    """A trained model with as many pieces added as a training would take hours to find, and how many it had.
+    """Make a trained model with as many added pieces as a training would take hours to find. Return their number.
 
-    The added ones are single characters, Chinese ones, from U+20000 on.
+    The added pieces are single Chinese characters from U+20000 on.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(model_file.read_bytes())
     learnt = len(model.pieces)

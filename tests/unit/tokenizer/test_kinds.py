@@ -1,4 +1,4 @@
-"""Every kind of vocabulary, with everything that may cut text before: ids, and text again."""
+"""Every kind of vocabulary with every pretokenizer: text becomes ids, and ids become the text again."""
 
 from pathlib import Path
 from typing import Any

@@ -58,7 +58,7 @@ def morphemes(*symbols: str) -> pretokenize.Pretokenizer:
 
 
 def parts(line: str, *symbols: str) -> list[str]:
-    """Morphemes of a line, words apart."""
+    """Return the morphemes of a line, word by word."""
     return morphemes(*symbols).split(line).replace(" ", f"{BOUNDARY} {BOUNDARY}").split(BOUNDARY)
 
 

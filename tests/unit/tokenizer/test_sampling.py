@@ -1,4 +1,4 @@
-"""Segmentations by chance: without chance the best one, with it as often as they should come."""
+"""Random segmentation: without randomness it is the best one, and otherwise each occurs as often as it should."""
 
 import math
 import random

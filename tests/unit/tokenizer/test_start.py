@@ -1,4 +1,4 @@
-"""The `tokenizer` stage with a vocabulary that is taken over: the same files, measured on the new text."""
+"""The `tokenizer` stage with an existing vocabulary: the same files, measured on the new text."""
 
 import shutil
 from pathlib import Path

@@ -56,7 +56,7 @@ def good(trained: Artifact) -> Weights:
 
 
 def off(weights: Weights, by: float) -> Weights:
-    """These weights and noise of the deviation `by`, always along the same line: +x and -x are averaged to none.
+    """Return these weights plus noise of the deviation `by`, always along the same line, so that +x and -x cancel out.
 
     0.2 of it harms a model, and 1 ruins it.
     """
@@ -66,7 +66,7 @@ def off(weights: Weights, by: float) -> Weights:
 
 @dataclass
 class Bench:
-    """Runs the stage on checkpoints that a test made, with what the stage declares that it reads, and no more."""
+    """Run the stage on checkpoints of a test, with only the inputs that it declares."""
 
     encode: Artifact
     folder: Path
@@ -107,7 +107,7 @@ def bench(tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job)
 
 
 def test_the_mean_of_the_last_checkpoints(bench: MakeBench, good: Weights, reporter: Any) -> None:
-    """Names are in the order of updates, not of the alphabet without zeros."""
+    """Names are in the order of updates, and not in alphabetical order without zeros."""
     noise = {50: 1.0, 100: 0.2, 900: 0.2, 1_000: -0.4}
     files = {f"{update:09d}": off(good, by) for update, by in noise.items()}
     stage = bench("last", 3)
@@ -151,7 +151,7 @@ def test_an_average_that_is_worse_gives_way_to_the_best_checkpoint(
     stage = bench("last")
     report = stage.average({"000000005": good, "000000006": good, "000000007": off(good, 1.0)})
     assert (report.taken, report.best_single) == ("single", 5)
-    assert report.checkpoints == ["6", "7"], "what was averaged, though it was to no avail"
+    assert report.checkpoints == ["6", "7"], "the checkpoints that were averaged, although the average is not used"
     assert report.best_single_dev_loss < report.averaged_dev_loss
     written = stage.written()
     assert written.keys() == good.keys()

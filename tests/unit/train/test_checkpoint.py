@@ -34,7 +34,7 @@ from nmt_core.train.watchdog import LossWindow
 
 
 class Moved:
-    """A model and its optimizer, moved a few steps from where they began."""
+    """Model and its optimizer, moved a few steps from where they began."""
 
     def __init__(self, seed: int, steps: int) -> None:
         torch.manual_seed(seed)
@@ -167,7 +167,7 @@ def cut_off_its_index(checkpoint: Path) -> None:
 
 
 class Planted:
-    """Whoever unpickles it without a look at what it names is gone at once."""
+    """Object that ends a process that unpickles it without checking its name."""
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         return os.abort, ()
@@ -192,7 +192,7 @@ def flip_a_bit(checkpoint: Path) -> None:
 
 
 def flip_a_bit_of_its_index(checkpoint: Path) -> None:
-    """The update in the name of the folder that it was written to: nothing else would tell."""
+    """The update is in the name of the folder. Nothing else shows it."""
     file = checkpoint / ".metadata"
     flip(file, file.read_bytes().index(checkpoint.name.encode()) + len(checkpoint.name) - 1)
 
@@ -255,7 +255,7 @@ def two_checkpoints(folder: Path, world: World) -> tuple[Path, list[list[Tensor]
 
 
 def test_a_weight_that_changed_on_the_disk_is_not_trained_on(tmp_path: Path, world: World) -> None:
-    """PyTorch itself loads it without a word."""
+    """PyTorch itself loads the file without a message."""
     newest, (before, last) = two_checkpoints(tmp_path, world)
     (file,) = newest.glob("*.distcp")
     expected, found = ({"model": Moved(seed=2, steps=0).training.state()["model"]} for _ in range(2))
@@ -272,7 +272,7 @@ def test_a_weight_that_changed_on_the_disk_is_not_trained_on(tmp_path: Path, wor
 
 
 def test_no_byte_of_a_checkpoint_can_change_unseen(tmp_path: Path, world: World) -> None:
-    """Not in the padding, nor in the checksum itself."""
+    """The changed byte is neither in the padding nor in the checksum itself."""
     newest, _ = two_checkpoints(tmp_path, world)
     folder = CheckpointFolder(newest.parent, world)
     folder.require_all(newest)
@@ -309,13 +309,13 @@ def test_pytorch_reads_a_checkpoint_with_checksums(tmp_path: Path, world: World)
 
 
 def sign(file: Path, versions: str) -> None:
-    """Put a checksum of other versions behind what a file holds."""
+    """Append a checksum of another version to a file."""
     content = file.read_bytes() + f"\n{versions} sha256 ".encode()
     file.write_bytes(content + hashlib.sha256(content).hexdigest().encode() + b"\n")
 
 
 def test_a_checkpoint_of_other_versions_is_not_given_up(tmp_path: Path, world: World) -> None:
-    """They can read it, so that it is not for this program to pass it over, nor to say that it should go."""
+    """Other versions can read it, so that this program must neither skip it nor advise removing it."""
     newest, _ = two_checkpoints(tmp_path, world)
     plant_code(newest)
     sign(newest / ".metadata", "Python 3.99.1 and PyTorch 9.9.0")
@@ -396,7 +396,7 @@ def test_the_newest_checkpoint_may_be_given_up_with_its_weights(tmp_path: Path, 
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """The system refuses longer files, in this process, as it refuses any where the disk is full."""
+    """The system refuses longer files in this process, as it does if the disk is full."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

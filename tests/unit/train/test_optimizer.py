@@ -1,4 +1,4 @@
-"""The learning rate of section 5.3, and the optimizer that it drives."""
+"""The learning rate of Vaswani et al. (2017, section 5.3), and the optimizers that it controls."""
 
 import pytest
 import torch
@@ -40,7 +40,7 @@ def test_the_rate_may_be_constant() -> None:
 
 
 def test_adadelta_is_that_of_the_paper() -> None:
-    """Zeiler 2012, algorithm 1, step by step."""
+    """Reference: Zeiler 2012, algorithm 1, step by step."""
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
     holder = torch.nn.Module()
     holder.weight = weight
@@ -67,7 +67,7 @@ def test_the_optimizer_is_the_papers() -> None:
 
 @pytest.mark.parametrize(("name", "decay"), [("adam", 0.0), ("adamw", 0.1)])
 def test_adam_is_that_of_the_papers(name: str, decay: float) -> None:
-    """Kingma and Ba 2015, algorithm 1, and with decay Loshchilov and Hutter 2019, algorithm 2, step by step."""
+    """Reference: Kingma and Ba 2015, algorithm 1, and with decay Loshchilov and Hutter 2019, algorithm 2."""
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
     holder = torch.nn.Module()
     holder.weight = weight

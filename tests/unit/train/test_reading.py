@@ -28,7 +28,7 @@ VALUES: dict[str, Any] = {
 
 
 class Planted:
-    """Makes a file when it is read."""
+    """Object that makes a file when it is unpickled."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -72,7 +72,7 @@ def test_the_pythons_that_are_known_pickle_an_enum_in_two_ways() -> None:
 
 
 class Reaching:
-    """Is pickled as Python 3.11.2 pickles an enum, with other arguments."""
+    """Object that is pickled as Python 3.11.2 pickles an enum, with other arguments."""
 
     def __init__(self, *arguments: Any) -> None:
         self._arguments = arguments
@@ -110,7 +110,7 @@ def test_an_index_that_asks_for_getattr_itself_does_not_get_it(checkpoint: Path)
 
 
 def test_an_index_that_names_code_is_refused(checkpoint: Path, tmp_path: Path) -> None:
-    """PyTorch's own reader would have run it."""
+    """PyTorch's own reader would have run the code."""
     index = pickle.loads((checkpoint / ".metadata").read_bytes())
     index.planner_data = Planted(tmp_path / "pwned")
     (checkpoint / ".metadata").write_bytes(pickle.dumps(index))

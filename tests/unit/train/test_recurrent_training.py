@@ -47,7 +47,7 @@ class Remembering:
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> tuple[TokenShards, DevSet]:
-    """Sentences of one word, said up to three times, which has one translation."""
+    """Sentences of one word, repeated up to three times, with one translation."""
     folder, draw, ids = tmp_path_factory.mktemp("made-up"), np.random.default_rng(1), pa.list_(pa.uint16())
     for name, count in (("train", 960), ("dev", 60)):
         words = [np.full(1 + number % 3, 4 + draw.integers(WORDS)) for number in range(count)]

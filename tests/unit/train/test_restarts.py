@@ -1,4 +1,4 @@
-"""Deaths count only while training gets no further."""
+"""Deaths count only while training makes no progress."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def test_before_the_first_checkpoint(tmp_path: Path) -> None:
 
 
 def test_another_job_in_the_same_folder_counts_anew(tmp_path: Path) -> None:
-    """Slurm puts it back into its queue, or a person gives the command again."""
+    """Slurm requeues the job, or a user repeats the command."""
     for restarts in (2, 5, 0, 3):
         assert restart_limit_reached(tmp_path, newest=10, restarts=restarts) == ""
     forget_restarts(tmp_path)

@@ -32,7 +32,7 @@ CHILD = {"max_updates": 4, "validate_every": 1, "checkpoint_every": 4, "learning
 
 
 class Trainings:
-    """Trains in this very process, in folders of its own."""
+    """Train in this process, in folders of the test."""
 
     def __init__(self, tiny: dict[str, Artifact], world: World, folder: Path) -> None:
         data = tiny["encode"].path
@@ -59,7 +59,7 @@ class Trainings:
 
 
 def published(folder: Path, stage: str, **inputs: str) -> Artifact:
-    """The folder with a manifest, as the store would have it."""
+    """Return the folder with a manifest, as in the store."""
     made: dict[str, Any] = {"stage": stage, "inputs": inputs, "folder": folder.name}
     manifest = Manifest(
         stage=stage,
@@ -142,7 +142,7 @@ def test_moments_are_kept_or_begin_anew(trainings: Trainings, child: Any, make_c
 def test_a_start_that_was_killed_goes_on_from_its_own_checkpoint(
     trainings: Trainings, child: Any, parent: Artifact
 ) -> None:
-    """Even if what it started from is gone by then."""
+    """This holds even if the model that it started from no longer exists."""
     config = child(start_optimizer="kept", learning_rate_scale=1.0)
     start = find_start(config.train, config.model, trainings.tokenizer)
     trainings.fit(trainings.trainer(config, "killed", start), stop_at=2)

@@ -22,7 +22,7 @@ Curve = dict[int, dict[str, float]]
 
 
 class Remembering:
-    """Keeps the validations and the messages."""
+    """Listener that keeps the validations and the messages."""
 
     def __init__(self) -> None:
         self.validations: Curve = {}
@@ -40,7 +40,7 @@ class Remembering:
 
 @pytest.fixture(scope="module")
 def trainer(tiny: dict[str, Artifact], make_config: Any, world: World) -> Callable[..., Any]:
-    """A trainer with a translator, in a folder."""
+    """Make a trainer with a translator, in a folder."""
 
     def make(options: Mapping[str, Any], listener: Listener, folder: Path) -> tuple[Trainer, DevTranslator | None]:
         folder.mkdir(exist_ok=True)
@@ -57,7 +57,7 @@ def trainer(tiny: dict[str, Artifact], make_config: Any, world: World) -> Callab
 
 @pytest.fixture(scope="module")
 def fit_in(trainer: Any, tiny: dict[str, Artifact]) -> Callable[..., Remembering]:
-    """Trains in a folder to the end, or until it is stopped after an update."""
+    """Train in a folder to the end, or until it is stopped after an update."""
     data = tiny["encode"].path
     pairs = TokenShards([data / "train-00000.parquet"]), read_pairs([data / "dev.parquet"])
 
@@ -75,7 +75,7 @@ def fit_in(trainer: Any, tiny: dict[str, Artifact]) -> Callable[..., Remembering
 
 @pytest.fixture
 def fit(fit_in: Any, tmp_path: Path) -> Callable[..., Remembering]:
-    """Does so in a folder of the test's own."""
+    """Train in a folder of the test."""
 
     def run(options: Mapping[str, Any], folder: str = "run", stop_at: int = 0) -> Remembering:
         return fit_in(tmp_path / folder, options, stop_at)
@@ -84,7 +84,7 @@ def fit(fit_in: Any, tmp_path: Path) -> Callable[..., Remembering]:
 
 
 def kept(folder: Path) -> set[int]:
-    """Updates whose weights are there."""
+    """Return the updates whose weights exist."""
     return {int(file.stem) for file in (folder / "weights").iterdir()}
 
 
@@ -109,7 +109,7 @@ def test_training_stops_when_bleu_does_not_improve_though_the_dev_loss_does(fit:
 
 
 WILD = {"max_updates": 80, "validate_every": 8, "checkpoint_every": 8, "learning_rate_scale": 32.0}
-"""At such a rate the loss runs away as soon as the rate has risen: the best validations are early ones."""
+"""At this rate the loss diverges as soon as the rate has risen, so that the best validations are early ones."""
 SCORED = WILD | {"max_updates": 120, "stop_on": "chrf", "dev_sentences": 20, "learning_rate_scale": 64.0}
 """Training whose chrF ends near zero at this learning rate, on any CPU.
 
@@ -138,7 +138,7 @@ def test_the_weights_that_are_kept_are_those_of_the_best_and_the_last(
 def test_a_stopped_run_keeps_and_scores_what_an_undisturbed_one_does(
     fit: Any, scored: tuple[Path, Curve], tmp_path: Path
 ) -> None:
-    """Also when it is stopped between two checkpoints, and after the best of them."""
+    """This also holds if training is stopped between two checkpoints, after the best of them."""
     folder, validations = scored
     found: Curve = {}
     for stop_at in (20, 99, 0):
@@ -152,13 +152,13 @@ def test_a_stopped_run_keeps_and_scores_what_an_undisturbed_one_does(
 
 
 def test_patience_counts_on_through_a_stop(fit: Any) -> None:
-    """Undisturbed, as the test above has it, it ends at 30 as well."""
+    """Without a disturbance, it ends at 30 as well, as the test above shows."""
     assert max(fit(EARLY | {"stop_on": "bleu"}, stop_at=25).validations) == 20
     assert max(fit(EARLY | {"stop_on": "bleu"}).validations) == 30
 
 
 def test_translations_change_no_weight(fit: Any, tmp_path: Path) -> None:
-    """They draw no random numbers, and leave the model as it was."""
+    """Validations draw no random numbers, and leave the model unchanged."""
     short = {"max_updates": 20, "validate_every": 5, "checkpoint_every": 20}
     for sentences in (0, 5):
         said = fit(short | {"dev_sentences": sentences}, f"{sentences}").said

@@ -1,4 +1,4 @@
-"""Validations translate what a registered model would translate, and score it as a registered model is scored."""
+"""Validations translate like a registered model, and are scored like a registered model."""
 
 import json
 from pathlib import Path
@@ -59,11 +59,11 @@ def test_translations_and_scores_are_those_of_a_registered_model(
     world: World,
     beam_size: int,
 ) -> None:
-    """Half of the references are what the model says, so that there is something to score."""
+    """Half of the references are the model's own translations, so that the score is not zero."""
     text = text_of(tiny["split"].path)
     registered = Translator(TorchStepper(model), tokenizers, SearchConfig(beam_size=beam_size))
     lines = [one.text for one in registered.translate(text["source"].to_list())]
-    assert len(set(lines)) > text.height // 2, "a model that says the same of everything would prove nothing"
+    assert len(set(lines)) > text.height // 2, "a model that translates everything alike would prove nothing"
     references = [*lines[::2], *text["target"][1::2]]
     pairs = DevText(text["source"].to_list(), references, range(1, text.height + 1))
     config = make_config(train={"dev_sentences": 100, "dev_beam_size": beam_size, "dev_samples": 100}).train

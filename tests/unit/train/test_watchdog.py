@@ -1,4 +1,4 @@
-"""The watchdog: what is trouble, and what is not."""
+"""The watchdog: losses that it stops, and losses that it accepts."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The language model gives what its formula gives, word by word, and its probabilities add up."""
+"""The language model gives the probability of its formula, word by word, and its probabilities sum to 1."""
 
 import math
 from collections import Counter

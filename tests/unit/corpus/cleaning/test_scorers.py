@@ -32,7 +32,7 @@ number = 3
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A package as pip installs it: a module, and a folder that names its entry points."""
+    """Make a package as pip installs it: a module, and a folder that names its entry points."""
     name = f"scorers_{tmp_path.name}"
     (tmp_path / f"{name}.py").write_text(PACKAGE, encoding="utf-8")
     info = tmp_path / f"{name}-1.0.dist-info"
@@ -199,7 +199,7 @@ def test_a_program_that_is_changed_changes_the_result(tmp_path: Path, command: s
 def test_a_program_that_is_found_on_the_path_counts_without_the_interpreter_of_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Console scripts name the Python of their environment, which is another one on each machine."""
+    """Console scripts name the Python of their environment, which differs between machines."""
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     program = tmp_path / "score-pairs"
     found = []

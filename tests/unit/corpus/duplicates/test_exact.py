@@ -72,7 +72,7 @@ def one_after_the_other(shards: Sequence[Sequence[Row]], config: CleanConfig) ->
 
 
 def spread(number: int) -> int:
-    """A key as hashes are: any of 64 bits. 0 to 2 stay small, so that one bucket holds several keys."""
+    """Return a key of 64 bits, like a hash. 0 to 2 stay small, so that one bucket holds several keys."""
     return number if number < 3 else number * 0x9E3779B97F4A7C15 % 2**64
 
 

@@ -47,7 +47,7 @@ def drops_of(
 
 
 def random_pairs(count: int, seed: int) -> list[list[str]]:
-    """Words of pairs that share none, nearly."""
+    """Return random words of pairs, which share hardly any."""
     numbers = np.random.default_rng(seed).integers(0, 10**9, (count, 2 * WORDS_A_SIDE))
     return [[f"w{number}" for number in row] for row in numbers]
 
@@ -103,7 +103,7 @@ def test_copies_are_found_and_others_are_not(tmp_path: Path, changes: int, least
     words = random_pairs(2500, seed=changes)
     others = with_changes(words, changes)
     for pair in others:
-        pair[0::2] = reversed(pair[0::2])  # else those without changes are copies, and no near-copies
+        pair[0::2] = reversed(pair[0::2])  # otherwise pairs without changes are copies, and not near-copies
 
     found = drops_of(tmp_path, [text(words), text(others)])
 

@@ -35,7 +35,7 @@ class Everyone:
 
 @dataclass
 class Twice:
-    """Does each task twice, as a cluster does that has taken a worker for dead."""
+    """Workers that do each task twice, like a cluster that has taken a worker for dead."""
 
     count: int = 1
 
@@ -51,7 +51,7 @@ class Killed(BaseException):
 
 @dataclass
 class Mortal:
-    """Dies before one of its tasks."""
+    """Worker that dies before one of its tasks."""
 
     lives: int
     count: int = 1

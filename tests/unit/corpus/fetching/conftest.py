@@ -1,4 +1,4 @@
-"""A web server on the loopback that behaves, or misbehaves, as a test tells it to."""
+"""A web server on the loopback that behaves or misbehaves as a test requires."""
 
 import json
 import re
@@ -89,7 +89,7 @@ class WebServer:
         return self.serve(path, answer(200, json.dumps(content).encode(), Content_Type="application/json", **headers))
 
     def asked(self, header: str) -> list[str | None]:
-        """A header of each request so far."""
+        """Return the values of a header in the requests so far."""
         return [request.headers.get(header) for request in self.requests]
 
 
@@ -103,11 +103,11 @@ def web() -> Iterator[WebServer]:
 
 @pytest.fixture
 def good() -> Callable[..., Answer]:
-    """Makes the answer of a server that serves a file well."""
+    """Make the answer of a server that serves a file well."""
     return file
 
 
 @pytest.fixture
 def says() -> Callable[..., Answer]:
-    """Makes a fixed answer."""
+    """Make a fixed answer."""
     return answer

@@ -13,7 +13,7 @@ ENGLISH_GERMAN = LanguagesConfig(source="en", target="de")
 
 
 def resolve(address: str, **more: str) -> list[tuple[str, str]]:
-    """Address and side of each file that an address means."""
+    """Return address and side of each file that an address stands for."""
     found = addresses.resolve_here(ParallelCorpus(name="news", address=address, **more), ENGLISH_GERMAN)
     assert found
     return [(file.address, file.side) for file in found.files]

@@ -1,4 +1,4 @@
-"""The stage `download`: what it brings, from where, what it remembers, and what it does about what goes wrong."""
+"""The stage `download`: the files that it brings, the records that it keeps, and its errors."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ def sha256(content: bytes) -> str:
 
 
 class Recipe:
-    """A recipe file's worth of configuration, and a store to run it in."""
+    """Recipe with a store to run it in."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -325,7 +325,7 @@ def test_a_wrong_file_names_the_corpus_and_the_address(web: Any, good: Answers, 
 
 
 def in_another_process(recipe: Recipe, *train: Any) -> "subprocess.Popen[str]":
-    """A process that downloads, and waits for hours for a server that keeps silent."""
+    """Process that downloads, and waits for hours for a server that sends nothing."""
     (recipe.folder / "config.json").write_text(recipe.config(*train).model_dump_json())
     program = (
         "import sys; from pathlib import Path; from nmt_core.store.artifacts import Store; "

@@ -1,4 +1,4 @@
-"""The downloader against a server that does everything wrong that servers do."""
+"""The downloader against a server with every fault that servers have."""
 
 import base64
 import contextlib
@@ -79,7 +79,7 @@ def test_a_connection_cut_in_the_middle_goes_on_where_it_broke(web: Any, good: A
 
 
 def test_a_long_way_in_short_steps_is_no_failure(web: Any, good: Answers, fetcher: Fetcher) -> None:
-    """Attempts count only while they bring nothing new."""
+    """Only attempts without new bytes count."""
     assert fetch(fetcher, web.serve("a.bin", good(TEXT, cut=len(TEXT) // 9))) == TEXT
     assert len(web.requests) == 10
 
@@ -231,7 +231,7 @@ def test_redirections_are_followed_but_not_for_ever(web: Any, good: Answers, say
 
 
 def test_a_server_that_drips_is_left_and_what_it_sent_is_kept(web: Any, good: Answers, tmp_path: Path) -> None:
-    """A byte comes every minute, by the clock of the one who waits."""
+    """One byte comes every minute, by the clock of the fetcher."""
     done, now = threading.Event(), [0.0]
 
     def drip(request: Any) -> None:

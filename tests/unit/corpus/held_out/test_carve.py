@@ -72,7 +72,7 @@ def test_the_seed_decides_and_neither_shards_nor_order_do(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("size", [50, 1_000])
 def test_a_pool_that_is_too_small_is_drawn_anew(shards: Shards, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """Many pairs share one side, so the lowest draws hold few that may be taken, of one shard as of many."""
+    """Many pairs share one side, so that few of the lowest draws may be taken, in one shard or in many."""
     same = [("the same", f"Satz {number}") for number in range(300)]
     pairs = corpus(same + [(f"word {number}", f"Wort {number}") for number in range(100)])
     whole = carve(shards(pairs, 50), (20, 20), 1, InProcess())

@@ -73,7 +73,7 @@ def test_an_error_without_a_signal_is_left_alone() -> None:
 
 
 class Careless:
-    """Gets a signal inside its destructor, where Python drops what is raised."""
+    """Object that gets a signal inside its destructor, where Python drops exceptions."""
 
     def __init__(self, number: int) -> None:
         self.number = number

@@ -58,7 +58,7 @@ def short() -> None: ...
 
 @pytest.fixture
 def looked_after(client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch) -> UUID:
-    """A deployment in place of `reconcile`: the automation starts it for runs that were silent for so long."""
+    """Deployment that replaces `reconcile`. The automation starts it for runs that have been silent for this long."""
     monkeypatch.setattr(automations, "heartbeat_seconds", lambda: SECONDS_OF_SILENCE // HEARTBEATS_MISSED)
     deployment = client.create_deployment(client.create_flow(short), name="looks")
     automations.install(client, [silent_runs(deployment)])
@@ -72,7 +72,7 @@ def started(client: SyncPrefectClient, deployment: UUID) -> int:
 
 
 def heartbeat(run: UUID) -> None:
-    """Send a sign of life, as a run does."""
+    """Send a heartbeat, as a run does."""
     emit_event(event=HEARTBEAT, resource={"prefect.resource.id": f"prefect.flow-run.{run}"}, occurred=datetime.now(UTC))
 
 
@@ -90,7 +90,7 @@ def said_in_time(client: SyncPrefectClient, run: UUID) -> bool:
 
     On a busy machine it may not.
     """
-    until(lambda: last_events(client, run).keys() >= {HEARTBEAT, ENDED}, "the end was not said")
+    until(lambda: last_events(client, run).keys() >= {HEARTBEAT, ENDED}, "the end was not reported")
     last = last_events(client, run)
     return (last[ENDED]["received"] - last[HEARTBEAT]["occurred"]).total_seconds() < SECONDS_OF_SILENCE - 1
 
@@ -108,7 +108,7 @@ def test_a_heartbeat_that_comes_after_the_end_starts_nothing(client: SyncPrefect
     lost = client.create_flow_run(short, state=Running())
     heartbeat(lost.id)
     until(lambda: started(client, looked_after), "the automation does not fire for a run that falls silent")
-    for _ in range(2):  # those who ended before have had as much time, and as much again
+    for _ in range(2):  # the runs that ended before have had twice the time
         heartbeat(client.create_flow_run(short, state=Running()).id)
         before = started(client, looked_after)
         until(lambda: started(client, looked_after) > before)  # noqa: B023  # it is called at once
@@ -122,7 +122,10 @@ def test_all_flows_say_their_end() -> None:
 
 
 def test_a_run_that_ends_says_so_after_its_last_heartbeat(prefect_api: str) -> None:
-    """The last ones are on their way when it ends. The first is of Prefect's own thread, and comes when it likes."""
+    """The last heartbeats are still on their way when the run ends.
+
+    The first comes from a thread of Prefect, at any time.
+    """
     run_ids: list[UUID] = []
 
     @says_its_end
@@ -138,6 +141,6 @@ def test_a_run_that_ends_says_so_after_its_last_heartbeat(prefect_api: str) -> N
     with get_client(sync_client=True) as client:
         real()
         (run,) = run_ids
-        until(lambda: ENDED in last_events(client, run), "the end was not said")
+        until(lambda: ENDED in last_events(client, run), "the end was not reported")
         last = last_events(client, run)
     assert last[HEARTBEAT]["received"] < last[ENDED]["received"]

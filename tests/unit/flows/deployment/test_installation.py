@@ -1,4 +1,4 @@
-"""Deployments on a Prefect server: all are there, installing twice is as good as once, and what people did stays."""
+"""Deployments on a Prefect server: all are there, a second installation changes nothing, and changes by people stay."""
 
 import io
 from dataclasses import replace

@@ -33,7 +33,7 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Entry]:
 
 @pytest.fixture
 def deploy(entries: dict[str, Entry]) -> Any:
-    """Installs `retrain`, `watch` and `clean` of a recipe with this name, whose retraining has a schedule."""
+    """Install `retrain`, `watch` and `clean` of a recipe with this name, whose retraining has a schedule."""
 
     def install_as(name: str, **changes: Any) -> Entry:
         own = {"name": name, "recipe": name}
@@ -116,7 +116,7 @@ def test_what_belongs_to_no_recipe_is_not_removed(client: SyncPrefectClient, ent
 
 
 class Busy(httpx.BaseTransport):
-    """A connection to a server that answers 503 to the first try of each removal, once before and once after it."""
+    """Client of a server that answers 503 to the first attempt of each removal, once before and once after it."""
 
     def __init__(self, server: httpx.BaseTransport) -> None:
         self._server = server

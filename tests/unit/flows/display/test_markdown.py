@@ -1,4 +1,4 @@
-"""Text of others in our Markdown is shown as it was written. `ui/test_text_of_others.py` asks Prefect and MLflow."""
+"""Foreign text in our Markdown is shown as it was written. `ui/test_text_of_others.py` checks Prefect and MLflow."""
 
 import html
 import re

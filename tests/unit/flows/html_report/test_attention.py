@@ -23,7 +23,7 @@ FIXED = ("architecture=rnn", "tied_embeddings=none", "rnn.attention=none")
 
 
 class Exported(Run):
-    """A run of which there is a bundle, or nothing."""
+    """Run with a bundle, or with nothing."""
 
     bundle: Path | None = None
 
@@ -33,7 +33,7 @@ class Exported(Run):
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> Callable[..., Exported]:
-    """Makes a run of the quickstart with such a model."""
+    """Make a run of the quickstart with such a model."""
 
     def make(*model: str) -> Exported:
         config = load_recipe("quickstart", [f"model.{option}" for option in model])
@@ -45,7 +45,7 @@ def make_run(tmp_path: Path) -> Callable[..., Exported]:
 
 
 def parts(section: Section) -> tuple[str, int]:
-    """The text, and how many drawings there are."""
+    """Return the text, and the number of drawings."""
     text = " ".join(block.text for block in section.blocks if isinstance(block, Text))
     return text, sum(len(block.drawings) for block in section.blocks if isinstance(block, Charts))
 
@@ -91,7 +91,7 @@ def test_of_a_model_without_attention_nothing_is_missing(make_run: Callable[...,
 def test_where_no_sentence_can_be_read_in_a_map_that_is_said(
     make_run: Callable[..., Exported], tiny_bundle: Path, tmp_path: Path
 ) -> None:
-    """One is too short, one is too long, and one was translated by nothing."""
+    """One sentence is too short, one is too long, and one was not translated."""
     sources = ["a", "the small cat " * 20, "the small cat and a dog"]
     hypotheses = ["a dog", "the small cat and a dog", ""]
     run = make_run()

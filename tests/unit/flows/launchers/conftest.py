@@ -33,14 +33,14 @@ class SlurmStandIn:
         (self.home / condition).unlink()
 
     def jobs(self) -> list[dict[str, Any]]:
-        """All jobs that were ever submitted."""
+        """Return all jobs that were ever submitted."""
         return [json.loads(file.read_text()) for file in sorted(self.home.glob("*.json"))]
 
     def states(self) -> list[str]:
         return [job["state"] for job in self.jobs()]
 
     def send(self, name: str) -> None:
-        """A signal to the batch script of the newest job, as from the administrator."""
+        """Send a signal to the batch script of the newest job, as an administrator would."""
         os.kill(self.jobs()[-1]["pid"], signal.Signals[name])
 
 
@@ -93,6 +93,6 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.fixture
 def wait_for() -> Callable[[Callable[[], object]], None]:
-    """Waits until something is so."""
+    """Wait until a condition holds."""
 
     return until

@@ -1,8 +1,9 @@
-"""A stand-in for an API server, an operator and a kubelet. It is no Kubernetes, and shows nothing about a real one.
+"""A stand-in for an API server, an operator and a kubelet, which shows nothing about a real Kubernetes.
 
 It keeps the objects that it is given, runs the command of a job's container as one process of this machine (the pod),
-streams what the process prints with the time before each line, and moves the job's conditions along. On deletion the
-process gets SIGTERM, and the object goes when the process is gone. It can be told to fail, and to break streams.
+streams the output of the process with the time before each line, and changes the job's conditions. On deletion the
+process gets SIGTERM, and the object disappears when the process has ended. Tests can make it fail, and make it break
+streams.
 """
 
 import contextlib
@@ -57,7 +58,7 @@ class Running:
 
 
 class KubernetesStandIn(ThreadingHTTPServer):
-    """The server, and what a test may do to it."""
+    """Server, and the faults that a test may cause."""
 
     daemon_threads = True
 
@@ -122,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: KubernetesStandIn
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Say nothing."""
+        """Suppress the log of requests."""
 
     def handle_one_request(self) -> None:
         with contextlib.suppress(ConnectionError):

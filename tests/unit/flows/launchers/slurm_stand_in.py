@@ -39,7 +39,7 @@ def jobs() -> list[Job]:
 
 
 def options(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
-    """Options before the first word that is none, and what comes from there on."""
+    """Return the options before the first word that is not one, and the rest."""
     known: dict[str, str] = {}
     while arguments and arguments[0].startswith("--"):
         name, _, value = arguments.pop(0)[2:].partition("=")
@@ -110,7 +110,7 @@ def scancel(arguments: list[str]) -> None:
 
 
 def srun(arguments: list[str]) -> None:
-    """This machine is the one node of every allocation."""
+    """Use this machine as the only node of every allocation."""
     _, command = options(arguments)
     step = HOME / f"{os.environ['SLURM_JOB_ID']}.step"
     process = subprocess.Popen(command)

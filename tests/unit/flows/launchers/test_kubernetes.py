@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def launcher_of(tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """Makes a launcher whose pods run a script of bash in the folder of the job, and do not train."""
+    """Make a launcher whose pods run a bash script in the folder of the job, and do not train."""
     monkeypatch.chdir(tmp_path)
 
     def make(script: str, kind: str = "trainjob", **options: float) -> KubernetesLauncher:
@@ -96,7 +96,7 @@ def test_streams_that_break_lose_no_line_and_repeat_none(launcher_of: Make, fold
 
 
 def test_lines_written_at_the_same_moment_are_told_apart(launcher_of: Make, folder: Path, cluster: Any) -> None:
-    """The time before a line need not be its own: a log that was written at once has one for all."""
+    """The time before a line need not be unique: a log that was written at once has one time for all lines."""
     cluster.lines_of_a_stream = 2
     with launcher_of("sleep 0.3").launch(folder) as job:
         (running,) = cluster.jobs.values()

@@ -26,7 +26,7 @@ KINDS = ("trainjob", "pytorchjob")
 
 
 def through_the_schema(manifest: dict[str, Any]) -> Any:
-    """The manifest as the models of its kind understand it."""
+    """Return the manifest as the models of its kind read it."""
     if manifest["kind"] == "TrainJob":
         from kubeflow_trainer_api.models import TrainerV1alpha1TrainJob
 

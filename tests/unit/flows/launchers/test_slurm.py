@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def launcher_of(tmp_path: Path, slurm: Any) -> Callable[..., SlurmLauncher]:
-    """Makes a launcher whose batch script is the given one, and does not train."""
+    """Make a launcher with this batch script, which does not train."""
 
     def make(script: str, **options: float) -> SlurmLauncher:
         template = tmp_path / "template.sbatch"
@@ -92,7 +92,7 @@ def test_a_failing_job_tells_how(launcher_of: Callable[..., SlurmLauncher], fold
         lines = list(job.lines())
         assert job.wait() == 3
     assert lines[-2:] == ["no space left", "Slurm job 1 ended: FAILED, exit code 3, after 00:01:23 on 4 nodes"]
-    slurm.be("forgetful")  # the controller keeps a job for some minutes; then there is the accounting
+    slurm.be("forgetful")  # the controller keeps a job for some minutes, and then only the accounting has it
     with launcher_of("kill -9 $$").launch(folder) as job:
         assert job.wait() == 137
 
@@ -268,11 +268,11 @@ def test_a_launcher_that_is_killed_finds_its_job_again(
 
 
 class TestTheScriptOfThePackage:
-    """`train.sbatch` itself, run by bash, with a training that is not one."""
+    """`train.sbatch` itself, run by bash with another command in place of the training."""
 
     @pytest.fixture
     def start(self, folder: Path, slurm: Any) -> Callable[[str], None]:
-        """Submits the script with another command for each node."""
+        """Submit the script with another command for each node."""
         launcher = SlurmLauncher(Settings.load({"NMT_LAUNCHER": "slurm", "NMT_NODES": "1:2"}), "toy")
 
         def start(command: str) -> None:

@@ -27,7 +27,7 @@ class InterruptionError(Exception):
 
 @dataclass
 class Acting(SilentReporter):
-    """Does something, once, when training has come to an update."""
+    """Reporter that calls a function once when training has reached an update."""
 
     update: int
     act: Callable[[], None]
@@ -40,7 +40,7 @@ class Acting(SilentReporter):
 
 
 class Noted(SilentReporter):
-    """Keeps what the user is shown at once."""
+    """Stream that keeps the output of the terminal."""
 
     def __init__(self) -> None:
         self.notices: list[str] = []
@@ -50,7 +50,7 @@ class Noted(SilentReporter):
 
 
 class Training:
-    """One training, by any launcher, as often as it takes."""
+    """One training, by any launcher, which may be started several times."""
 
     def __init__(self, config: Any, inputs: dict[str, Artifact], store: Store) -> None:
         self._config, self._inputs, self._store = config, inputs, store
@@ -81,7 +81,7 @@ def settings_for(launcher: str) -> Settings:
 
 @pytest.fixture(autouse=True)
 def _ports_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The script makes a port of the job's number, and other tests on this machine make jobs too."""
+    """The port depends on the job's number, and other tests on this machine submit jobs too."""
     monkeypatch.setenv("SLURM_STAND_IN_FIRST", str(10 * os.getpid()))
 
 

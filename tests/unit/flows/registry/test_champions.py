@@ -33,7 +33,7 @@ def settings(registry: Any) -> Settings:
 
 @pytest.fixture
 def add(champions: Champions) -> Callable[..., ModelVersion]:
-    """Adds a version made by such stages."""
+    """Add a version that such stages made."""
 
     def add(**made_of: str) -> ModelVersion:
         tags = {f"nmt.{stage}": fingerprint for stage, fingerprint in made_of.items()}

@@ -1,4 +1,4 @@
-"""A model is fetched, or a message says that it cannot be: never is there silence without an end."""
+"""A model is fetched, or a message gives the reason. The command never waits silently without an end."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ _DIRECT = "MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD"
 
 @pytest.fixture(autouse=True)
 def _environment() -> Iterator[None]:
-    """Take back what `prepare` sets."""
+    """Undo the environment variables that `prepare` sets."""
     before = dict(os.environ)
     yield
     os.environ.clear()

@@ -30,7 +30,7 @@ HAND = Author(by="hand", why="it swears", who="me@here")
 
 @pytest.fixture(autouse=True)
 def three_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models are timed for three rounds, and not for the seconds that small differences need."""
+    """Models are timed for three rounds, and not for the seconds that small differences require."""
     monkeypatch.setattr(speed, "_SECONDS", 0.0)
     monkeypatch.setattr(speed, "_MOST_SECONDS", 0.0)
 
@@ -186,7 +186,7 @@ def test_only_a_model_that_is_fast_enough_takes_the_champions_place(
 def test_each_is_timed_as_it_is_served(
     registry: Any, champion: RegisteredModel, rich_bundle: Path, tiny_bundle: Path, search: dict[str, Any], way: str
 ) -> None:
-    """Neither has all that the search of the other asks for."""
+    """Neither bundle has all that the search of the other requires."""
     export = {"shortlist": search.get("shortlist", False)}
     config = registry.config(search=registry.search.model_dump() | search, export=export)
     references = [one.text for one in Translator.load(rich_bundle, config.search).translate(registry.sentences)]
@@ -284,7 +284,7 @@ def test_a_champion_that_changes_while_it_is_compared_is_compared_anew(
     compared: list[str] = []
 
     class Busy(Champions):
-        """In the moment before the first promotion another process makes version 3 champion."""
+        """Just before the first promotion, another process makes version 3 the champion."""
 
         def promote(self, version: str, author: Author, expected: str | None = None) -> bool:
             compared.append(expected or "")
@@ -293,7 +293,7 @@ def test_a_champion_that_changes_while_it_is_compared_is_compared_anew(
             return super().promote(version, author, expected)
 
         def taken_back(self, version: Any) -> None:
-            """Version 2 was taken back, and may come again here."""
+            """Version 2 was rolled back, and may return here."""
 
     version = registry.client.get_model_version("test", registered.version)
     verdict = pass_gate(config, candidate, version, Busy(registry.client, "test", settings), settings)

@@ -96,7 +96,7 @@ def test_a_run_that_is_going_stays_however_old(history: History) -> None:
 
 
 def test_a_registered_model_keeps_the_runs_that_it_came_from(history: History) -> None:
-    """The training was reused by the run that registered the model, and ran in an earlier one."""
+    """The run that registered the model reused the training, which ran in an earlier run."""
     history.run("trained", 300, {"train": OF_TRAIN})
     ids = history.run("registered", 200, {"export": OF_EXPORT, "register": "f" * 32})
     history.mlflow.set_tag(ids[""], "artifact.train", OF_TRAIN)

@@ -24,7 +24,7 @@ def home(tiny: dict[str, Artifact], tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def ran(home: Settings, tiny: dict[str, Artifact], make_config: Any) -> Any:
-    """Writes down a run of some stages."""
+    """Write the summary of a run of some stages."""
 
     def run(run_id: str, *stages: str, status: Any = "done", **sections: Any) -> None:
         rows = [StageSummary(name=name, fingerprint=tiny[name].fingerprint, status=status) for name in stages]

@@ -19,7 +19,7 @@ GONE = "train: stopped from outside after 70 updates, with a checkpoint: the sam
 
 @flow(name="taken away", persist_result=False)
 def taken_away(attempts: list[str]) -> str:
-    """Ends as `retrain` does when its training is preempted at the first attempt, or has spent its budget."""
+    """End as `retrain` does when its training is preempted at the first attempt, or has spent its budget."""
     attempts.append("another")
     try:
         if attempts[0] == "budget":
@@ -34,7 +34,7 @@ def taken_away(attempts: list[str]) -> str:
 
 @pytest.fixture
 def run(client: SyncPrefectClient) -> FlowRun:
-    """A run of a deployment, which a worker would now execute."""
+    """Run of a deployment, which a worker would execute now."""
     deployment = client.create_deployment(client.create_flow(taken_away), "taken away")
     return client.create_flow_run_from_deployment(deployment)
 

@@ -1,4 +1,4 @@
-"""Our Prefect server lets in who knows the password, and loses no click to a lock of its database."""
+"""Our Prefect server accepts clients with the password, and loses no click to a lock of its database."""
 
 import concurrent.futures
 import http.client
@@ -71,9 +71,10 @@ def test_a_post_without_a_token_is_refused(prefect_server: Any) -> None:
 
 
 def test_a_lock_between_reading_and_writing_is_outwaited(prefect_server: Any) -> None:
-    """By itself, Prefect begins to read, finds that another has written meanwhile, and fails at once with 503.
+    """Another process writes again and again while the schedules of a deployment are paused and resumed.
 
-    Here another writes again and again while the schedules of a deployment are paused and resumed.
+    Without our settings, Prefect would begin to read, find that another process has written meanwhile, and fail at once
+    with 503.
     """
     api, own = prefect_server.address, headers(prefect_server.address, prefect_server.secret)
     done, writes = threading.Event(), 0
@@ -151,7 +152,7 @@ def test_a_secret_that_cannot_be_kept_is_an_error_that_names_the_file(tmp_path: 
 def test_clients_find_the_secret_of_a_running_nmt_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect_server: Any, spelled: str
 ) -> None:
-    """Also where the environment holds the password of another server."""
+    """This holds even if the environment has the password of another server."""
     monkeypatch.setenv("PREFECT_API_URL", "")
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "nmt:of-another")
     address = prefect_server.address

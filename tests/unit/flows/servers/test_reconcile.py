@@ -40,7 +40,7 @@ def mlflow(made_database: str) -> Iterator[MlflowClient]:
 
 
 def child() -> tuple[subprocess.Popen[bytes], str]:
-    """A process that waits, and what it calls itself."""
+    """Process that waits, and its name."""
     code = "from nmt_core.execution.processes import this_process; print(this_process(), flush=True); input()"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout

@@ -39,7 +39,7 @@ def service(model: CurrentModel) -> Service:
 
 @pytest.fixture(scope="module")
 def client(service: Service) -> Iterator[TestClient]:
-    """A client of that service, which asks for no token."""
+    """Client of that service, which requires no token."""
     with TestClient(make_app(service, token="")) as client:
         yield client
 
@@ -231,7 +231,7 @@ def test_other_machines_need_a_token() -> None:
 
 
 def test_an_answer_is_sent_at_once() -> None:
-    """Otherwise its body waits 40 ms, until the client acknowledges its head."""
+    """Otherwise the body waits 40 ms, until the client acknowledges the head."""
     with bound("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
         connection, _ = listening.accept()
         with connection:

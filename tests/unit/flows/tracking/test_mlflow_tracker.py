@@ -46,7 +46,7 @@ def settings(tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def found(settings: Settings) -> Finder:
-    """Reads the runs back, by name."""
+    """Read the runs back, by name."""
 
     def find() -> dict[str, Run]:
         client = MlflowClient(settings.mlflow_tracking_uri)
@@ -138,7 +138,7 @@ def test_a_run_lists_its_text_and_another_run_the_same(settings: Settings, tmp_p
     runs = [tracker.start(name, {}, {}) for name in ("first", "second")]
     for run in runs:
         tracker.datasets(run, texts)
-    tracker.datasets(runs[0], texts)  # as after an answer that was lost: it is said twice and listed once
+    tracker.datasets(runs[0], texts)  # as after a lost answer: it is sent twice and listed once
     tracker.close(timeout=patient(30))
 
     client = MlflowClient(settings.mlflow_tracking_uri)
@@ -211,7 +211,7 @@ def test_a_wrong_password_is_said_to_be_one(settings: Settings) -> None:
 
 
 def test_what_could_not_be_logged_is_caught_up_with(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database whose folder cannot be made yet stands for any MLflow that comes back."""
+    """A database whose folder cannot be made yet represents an MLflow that comes back."""
     monkeypatch.setattr("flows.tracking.mlflow_tracker._SECONDS_BETWEEN_TRIES", 0.2)
     folder, made = settings.home / "later", settings.home / "made"
     folder.touch()
@@ -241,8 +241,8 @@ def test_what_could_not_be_logged_is_caught_up_with(settings: Settings, monkeypa
 def with_outages(settings: Settings, port: int) -> dict[str, list[str]]:
     """Log to a server that starts late, goes away, and comes back.
 
-    A run begins before there is a server, and two others have to end while there is none: the warnings of the trackers
-    of the early one, of one that is waited for, and of one that is not.
+    A run begins before there is a server, and two others end while there is none. Returns the warnings of three
+    trackers: of the early run, of a run that is waited for, and of one that is not.
     """
     warnings: dict[str, list[str]] = {name: [] for name in ("early", "patient", "hasty")}
     trackers = {
@@ -285,7 +285,7 @@ def with_outages(settings: Settings, port: int) -> dict[str, list[str]]:
 def test_a_server_that_starts_late_and_goes_away_in_between_gets_everything_that_is_waited_for(
     settings: Settings, found: Finder, free_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that has answered before is waited for at the end, but not for ever."""
+    """A server that has answered before is waited for at the end, but not forever."""
     monkeypatch.setattr("flows.tracking.mlflow_tracker._SECONDS_BETWEEN_TRIES", 0.2)
     warnings = with_outages(settings, free_port)
     runs = found()

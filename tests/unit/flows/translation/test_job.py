@@ -38,7 +38,7 @@ from nmt_core.store import storage
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with MLflow's database, which takes seconds to make."""
+    """Home with MLflow's database, which takes seconds to make."""
     home = tmp_path_factory.mktemp("home")
     open_database(f"sqlite:///{home / 'mlflow.db'}")
     return home
@@ -109,7 +109,7 @@ def test_options_for_documents_are_checked(tiny_bundle: Path, source: Path, sett
 
 @pytest.fixture
 def registered(tiny_bundle: Path, settings: Settings, tmp_path: Path) -> MlflowClient:
-    """Two versions of a model, which are the same, of which the first is the champion."""
+    """Two equal versions of a model, of which the first is the champion."""
     shutil.copytree(tiny_bundle, tmp_path / "model" / "artifacts" / "bundle")
     (tmp_path / "model" / "MLmodel").write_text("flavors: {}\n")
     client = MlflowClient(settings.mlflow_tracking_uri)
@@ -324,7 +324,7 @@ def test_a_model_in_the_registry_is_known_by_its_number(
 def test_a_job_keeps_the_precision_with_which_it_began(
     tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
 ) -> None:
-    """Even if it has not read its text yet: a worker with another device may begin meanwhile."""
+    """This holds even if the job has not read its text yet: a worker with another device may begin meanwhile."""
     wanted = Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.txt"))
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("nmt_core.jobs.run.stage", interrupt)

@@ -29,7 +29,7 @@ def settings(prefect_api: str, tmp_path_factory: pytest.TempPathFactory) -> Sett
 
 
 def listening() -> set[tuple[str, int]]:
-    """Addresses and ports at which this process and all its descendants listen."""
+    """Return addresses and ports on which this process and its descendants listen."""
     processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
     sockets = [each for process in processes for each in process.net_connections("tcp") if each.status == "LISTEN"]
     return {(each.laddr.ip, each.laddr.port) for each in sockets}
@@ -43,7 +43,7 @@ def listening_before(settings: Settings) -> set[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def workers(settings: Settings, listening_before: set[tuple[str, int]]) -> Iterator[DaskWorkers]:
-    """A cluster of this machine, of which nothing is left at the end."""
+    """Cluster of this machine, of which nothing is left at the end."""
     before, children = os.environ.keys() | {"PYTEST_CURRENT_TEST"}, set(psutil.Process().children())
     with DaskWorkers(settings) as workers:
         yield workers
