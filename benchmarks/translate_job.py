@@ -21,7 +21,7 @@ from nmt_core.bundle import sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import find_inputs
-from nmt_core.jobs.order import Asked, ModelVersion, Order
+from nmt_core.jobs.order import JobRequest, ModelVersion, Order
 from nmt_core.jobs.run import Means, run_job
 
 _WORDS = ("a", "to", "it", "the", "now", "I", "cat", "is")
@@ -54,7 +54,7 @@ def translate(
         target=target,
     )
     start = time.monotonic()
-    outcome = run_job(Asked("bench"), order, JobFolder(f"{target}.job"), Means(bundle, threads, progress=watch))
+    outcome = run_job(JobRequest("bench"), order, JobFolder(f"{target}.job"), Means(bundle, threads, progress=watch))
     chunks = rss["translating"]
     tenth = max(len(chunks) // 10, 1)
     results.put(

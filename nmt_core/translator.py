@@ -193,10 +193,10 @@ class Translator:
         Raises:
             ConfigError: there is no such option, a value is wrong, or the model cannot be searched like that.
         """
-        wanted = search_with(self.search, options), self._has_scores if scores is None else scores
-        if wanted == (self.search, self._has_scores):
+        variant = search_with(self.search, options), self._has_scores if scores is None else scores
+        if variant == (self.search, self._has_scores):
             return self
-        return self._variant(wanted, lambda: self._like(*wanted)._with_finder(self._finder, self._term_pieces))
+        return self._variant(variant, lambda: self._like(*variant)._with_finder(self._finder, self._term_pieces))
 
     def with_glossary(self, glossary: Glossary) -> "Translator":
         """Return a translator of the same model whose translations contain the translations of terms.

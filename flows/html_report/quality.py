@@ -57,20 +57,20 @@ def scores(run: Run) -> Section:
     report = run.report("evaluate")
     if report is None:
         return Section("Scores", [run.missing("evaluate")])
-    theirs = {
+    champion_scores = {
         (s["test_set"], s["metric"]): s for s in (run.champion.report() if run.champion else {}).get("scores", [])
     }
     rows = []
     for score in report["scores"]:
-        champion = theirs.get((score["test_set"], score["metric"]))
+        champion = champion_scores.get((score["test_set"], score["metric"]))
         same = champion if champion and champion["signature"] == score["signature"] else None
         rows.append(
             [score["test_set"], score["metric"], number(score["score"]), _interval(score)]
-            + ([number(same["score"]) if same else "", _interval(same or {})] if theirs else [])
+            + ([number(same["score"]) if same else "", _interval(same or {})] if champion_scores else [])
             + [score["signature"]]
         )
     columns = ["Test set", "Metric", "Score", "95% interval"]
-    columns += ["Champion's score", "95% interval"] if theirs else []
+    columns += ["Champion's score", "95% interval"] if champion_scores else []
     return Section("Scores", [*_about_the_champion(run), Table([*columns, "Signature"], rows, is_stacked=True)])
 
 
@@ -94,12 +94,12 @@ def by_length(run: Run) -> Section:
     report = run.report("evaluate")
     if report is None:
         return Section(title, [run.missing("evaluate")])
-    ours = _points(report.get("by_length", []))
-    theirs = _points(run.champion.report().get("by_length", [])) if run.champion else {}
+    challenger_points = _points(report.get("by_length", []))
+    champion_points = _points(run.champion.report().get("by_length", [])) if run.champion else {}
     drawings = []
-    for (test_set, unit), points in ours.items():
+    for (test_set, unit), points in challenger_points.items():
         series = {CHALLENGER: points}
-        others = theirs.get((test_set, unit), [])
+        others = champion_points.get((test_set, unit), [])
         if [x for x, _ in others] == [x for x, _ in points]:  # the same sentences, in the same buckets
             series[CHAMPION] = others
         every = [bleu for curve in series.values() for _, bleu in curve]
@@ -178,11 +178,12 @@ def main_sentences(run: Run) -> polars.DataFrame | None:
     rows = read_sentences(artifact.path, name)
     if rows is None:
         return None
-    theirs = read_sentences(run.champion.path, name) if run.champion else None
+    champion_sentences = read_sentences(run.champion.path, name) if run.champion else None
     text = ["source", "reference"]
-    if theirs is None or not theirs.select(text).equals(rows.select(text)):  # a different test set with the same name
+    is_same_text = champion_sentences is not None and champion_sentences.select(text).equals(rows.select(text))
+    if champion_sentences is None or not is_same_text:  # a different test set with the same name
         return rows.with_columns(champion=polars.lit(None, polars.String))
-    return rows.with_columns(champion=theirs["hypothesis"])
+    return rows.with_columns(champion=champion_sentences["hypothesis"])
 
 
 def _items(rows: polars.DataFrame) -> list[tuple[str, list[tuple[str, str | Marked]]]]:

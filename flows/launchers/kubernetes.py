@@ -50,10 +50,10 @@ class KubernetesLauncher:
         """
         manifest, kind = self._manifest(folder), KINDS[self.settings.launcher]
         api = ClusterApi(kind, manifest["metadata"].get("namespace", ""))
-        said: deque[str] = deque()
-        reach = Reach("Kubernetes", self.patience, said.append)
+        messages: deque[str] = deque()
+        reach = Reach("Kubernetes", self.patience, messages.append)
         launched = _KubernetesJob(
-            kind, manifest["metadata"]["name"], api, reach, said, self.poll, PodLogs(api, self.poll)
+            kind, manifest["metadata"]["name"], api, reach, messages, self.poll, PodLogs(api, self.poll)
         )
         try:
             launched.start(manifest)

@@ -62,8 +62,8 @@ class SlurmLauncher:
         """
         job = cluster_job(self.settings, self.recipe, folder)
         _require_a_checkpoint_at_the_end(template_of(self.settings))
-        said: deque[str] = deque()
-        launched = _SlurmJob(job, Reach("the Slurm controller", self.patience, said.append), said, self.poll)
+        messages: deque[str] = deque()
+        launched = _SlurmJob(job, Reach("the Slurm controller", self.patience, messages.append), messages, self.poll)
         try:
             launched.start(self._submission(job))
             yield launched

@@ -103,12 +103,12 @@ def old_runs(mlflow: MlflowClient, prefect: SyncPrefectClient, before: datetime)
     kept = _kept(families, registered, before)
     old = [family for family in families if family.root not in kept]
     still = {flow_run for family in families if family.root in kept for flow_run in family.flow_runs} | referred
-    ours = {flow_run for family in families for flow_run in family.flow_runs}
+    owned = {flow_run for family in families for flow_run in family.flow_runs}
     found = [
         OldRun("MLflow", family.name, family.ended or before, len(family.runs), partial(_remove, mlflow, family))
         for family in old
     ]
-    for run in _ended(prefect, ours, before):
+    for run in _ended(prefect, owned, before):
         if str(run.id) not in still:
             ended = run.end_time or before
             found.append(OldRun("Prefect", run.name, ended, 1, partial(_remove_flow_run, prefect, run)))
@@ -147,11 +147,11 @@ def _kept(families: Iterable[_Family], registered: set[str], before: datetime) -
     return {family.root for family in (*of_models, *recent, *makers)}
 
 
-def _ended(prefect: SyncPrefectClient, ours: set[str], before: datetime) -> Iterator[FlowRun]:
+def _ended(prefect: SyncPrefectClient, owned: set[str], before: datetime) -> Iterator[FlowRun]:
     """Yield the flow runs of this package that ended before a time: of its deployments, and those that MLflow names."""
     of_deployments = DeploymentFilter(tags=DeploymentFilterTags(all_=[DEPLOYMENT_TAG]))
     found = {run.id: run for run in _all(prefect, before, None, of_deployments)}
-    ids = sorted(ours)
+    ids = sorted(owned)
     for first in range(0, len(ids), _IDS_OF_A_REQUEST):
         named = FlowRunFilterId(any_=[each for each in ids[first : first + _IDS_OF_A_REQUEST] if _UUID.fullmatch(each)])
         found |= {run.id: run for run in _all(prefect, before, named, None)}

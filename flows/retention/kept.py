@@ -107,7 +107,7 @@ def _to_start_from(runs: list[RunSummary], recent: list[RunSummary]) -> set[Name
     for model in [run.model for run in runs if run.model]:
         for alias in model.aliases:
             holders.setdefault((model.name, alias), model)
-    wanted = {part for model in holders.values() for part in model.made_of.items()}
+    artifacts = {part for model in holders.values() for part in model.made_of.items()}
     for run in recent:
-        wanted |= named_artifacts(run.config)
-    return wanted
+        artifacts |= named_artifacts(run.config)
+    return artifacts

@@ -179,9 +179,9 @@ def _check(request: TranslateRequest, served: ServedModel, limits: Limits) -> No
         HTTPException: other languages are asked for than the model has, or more lines than are accepted.
     """
     pair = served.languages
-    for name, asked, has in (("source", request.source, pair.source), ("target", request.target, pair.target)):
-        if asked not in ("auto", has):
-            raise HTTPException(400, f"{name}={asked!r}: this model translates from {pair.source} to {pair.target}")
+    for name, language, has in (("source", request.source, pair.source), ("target", request.target, pair.target)):
+        if language not in ("auto", has):
+            raise HTTPException(400, f"{name}={language!r}: this model translates from {pair.source} to {pair.target}")
     if len(request.lines) > limits.lines:
         raise HTTPException(413, f"{len(request.lines):,} lines: a request may have {limits.lines:,}: send several")
 

@@ -295,8 +295,8 @@ class Tracker:
         return self._experiment
 
     def _made_experiment(self, client: MlflowClient) -> str:
-        ours = self._uri.startswith("sqlite:")
-        location = self._model_files.as_uri() if ours else None  # a server decides where its files go
+        is_local = self._uri.startswith("sqlite:")
+        location = self._model_files.as_uri() if is_local else None  # a server decides where its files go
         try:
             return str(client.create_experiment(self._experiment_name, location))
         except MlflowException:

@@ -102,10 +102,10 @@ class ClusterWorkers(ABC):
         try:
             while True:
                 # Two per processor: a slow task must neither keep the others waiting nor let them run far ahead
-                wanted = 2 * self._processors(runner) - len(under_way)
+                to_submit = 2 * self._processors(runner) - len(under_way)
                 under_way.extend(
                     (each, self._submit(runner, perform_task, pack(function, each)))
-                    for each in islice(more, max(wanted, 0))
+                    for each in islice(more, max(to_submit, 0))
                 )
                 if not under_way:
                     return

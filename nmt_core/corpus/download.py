@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from nmt_core.config import SIDES, MonolingualCorpus, PipelineConfig
 from nmt_core.corpus import toy
 from nmt_core.corpus.fetching import partial
-from nmt_core.corpus.fetching.addresses import Resolution, WantedFile, only, scheme_of
+from nmt_core.corpus.fetching.addresses import RequestedFile, Resolution, only, scheme_of
 from nmt_core.corpus.fetching.fetcher import Fetcher, StoppedError
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.corpus.fetching.mirror import Mirror
@@ -199,9 +199,9 @@ class _Download:
         try:
             found, short = self._resolve(corpus)
             source_column, target_column = columns_of(corpus)
-            for wanted, to in _places(found.files, folder / corpus.name):
-                asked = replace(wanted, member=corpus.member or wanted.member)
-                placed.append(self._bring(corpus, asked, to, placed, short=bool(short)))
+            for resolved, to in _places(found.files, folder / corpus.name):
+                requested = replace(resolved, member=corpus.member or resolved.member)
+                placed.append(self._bring(corpus, requested, to, placed, short=bool(short)))
             if short:
                 self.supply.lock.record_files(short, list(dict.fromkeys(file.address for file in placed)))
         except BaseException:
@@ -246,27 +246,27 @@ class _Download:
         return found, key
 
     def _bring(
-        self, corpus: Corpus, wanted: WantedFile, to: Path, placed: list[StoredFile], *, short: bool
+        self, corpus: Corpus, file: RequestedFile, to: Path, placed: list[StoredFile], *, short: bool
     ) -> StoredFile:
         """Put one file into the artifact. Both sides of a corpus may be in one archive."""
         for other in placed:
-            if other.address in {wanted.address, wanted.otherwise}:
-                return other.model_copy(update={"side": wanted.side, "member": wanted.member})
+            if other.address in {file.address, file.otherwise}:
+                return other.model_copy(update={"side": file.side, "member": file.member})
         try:
-            supplied = self.supply.bring(wanted, to, short=short)
+            supplied = self.supply.bring(file, to, short=short)
         except DataError as error:
-            raise DataError(f"{label_of(corpus, wanted.side)}: {error}") from None
+            raise DataError(f"{label_of(corpus, file.side)}: {error}") from None
         return StoredFile(
             file=str(supplied.path.relative_to(self.out)),
             sha256=supplied.sha256,
             bytes=supplied.path.stat().st_size,
             address=supplied.address,
-            side=wanted.side,
-            member=wanted.member,
+            side=file.side,
+            member=file.member,
         )
 
 
-def _places(files: tuple[WantedFile, ...], stem: Path) -> list[tuple[WantedFile, Path]]:
+def _places(files: tuple[RequestedFile, ...], stem: Path) -> list[tuple[RequestedFile, Path]]:
     """Return each file with its path in the artifact, without a suffix.
 
     The name is news.source, or news.source.00002 if a side has several files.

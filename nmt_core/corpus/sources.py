@@ -8,7 +8,7 @@ artifact. Nothing here uses the network, because `nmt plan` needs the identity t
 from typing import Any
 
 from nmt_core.config import CorpusConfig, LanguagesConfig, MonolingualCorpus, ParallelCorpus, PipelineConfig
-from nmt_core.corpus.fetching.addresses import Resolution, WantedFile, resolve_alone, resolve_here, scheme_of
+from nmt_core.corpus.fetching.addresses import RequestedFile, Resolution, resolve_alone, resolve_here, scheme_of
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.corpus.fetching.mirror import Mirror
 from nmt_core.corpus.index import MONOLINGUAL, ROLES, Role, short_key
@@ -104,7 +104,7 @@ def _identity_of(files: Corpus, config: PipelineConfig, lock: Lockfile, mirror: 
     return values
 
 
-def _content_of(file: WantedFile, lock: Lockfile, mirror: Mirror) -> str:
+def _content_of(file: RequestedFile, lock: Lockfile, mirror: Mirror) -> str:
     """Return the sha256 of the file if it is known before a download, or else its address."""
     if scheme_of(file.address):
         return file.sha256 or lock.sha256(file.address) or file.address

@@ -178,9 +178,9 @@ def _source_ids(
 def _steps(stepper: Stepper, source_1S: Ints, best: Hypothesis, target: Tokenizer) -> tuple[Step, ...]:
     """Return the likeliest tokens at each step, while the decoder is forced to follow the translation."""
     decoding = stepper.start(source_1S, min(_CANDIDATES, stepper.vocab_size))
-    said = [*best.ids] if best.cut else [*best.ids, EOS_ID]
+    written = [*best.ids] if best.cut else [*best.ids, EOS_ID]
     steps = list[Step]()
-    for read, says in zip([BOS_ID, *best.ids], said, strict=False):
+    for read, says in zip([BOS_ID, *best.ids], written, strict=False):
         log_prob_1C, id_1C = decoding.step(np.array([read]), np.array([0]))
         candidates = tuple(
             Candidate(Token(target.piece(index), index), float(np.exp(log_prob)), index == says)

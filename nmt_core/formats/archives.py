@@ -79,17 +79,17 @@ def _chosen(names: Sequence[str], file: TextFile, layout: Layout) -> dict[FileSi
         raise DataError(f"{file.path}: the member {unsafe!r} leads out of the archive: do not trust this file")
     if file.member:
         fitting = otherwise = [name for name in names if _matches(name, file.member)]
-        wanted = f"matches {file.member!r}"
+        condition = f"matches {file.member!r}"
     else:
         fitting = [name for name in names if not _is_beside_the_data(name)]
         otherwise = fitting if len(fitting) == 1 else []
-        wanted = f"is clearly the text ({_wanted(file.side, layout)})"
+        condition = f"is clearly the text ({_wanted(file.side, layout)})"
     if file.side == "both":
         chosen = _as_pair(fitting, layout) or {file.side: otherwise}
     else:
         chosen = {file.side: _of_side(fitting, file.side, layout) or otherwise}
     if not all(chosen.values()):
-        raise DataError(f"{file.path}: no member {wanted}: name it with `member`; there are {_some(names)}")
+        raise DataError(f"{file.path}: no member {condition}: name it with `member`; there are {_some(names)}")
     return chosen
 
 

@@ -195,13 +195,13 @@ def _paired(
 
 def _shapes(name: Words, role: str) -> list[Words]:
     """Return the shape of a name that holds this role and nothing else but nouns, or nothing."""
-    wanted = tuple(role.split())
-    for start in range(len(name) - len(wanted) + 1):
-        rest = (*name[:start], *name[start + len(wanted) :])
-        if name[start : start + len(wanted)] != wanted or not _NOUNS.issuperset(rest):
+    role_words = tuple(role.split())
+    for start in range(len(name) - len(role_words) + 1):
+        rest = (*name[:start], *name[start + len(role_words) :])
+        if name[start : start + len(role_words)] != role_words or not _NOUNS.issuperset(rest):
             continue
         if role not in _NUMBERED or rest:
-            return [(*name[:start], "*", *name[start + len(wanted) :])]
+            return [(*name[:start], "*", *name[start + len(role_words) :])]
     return []
 
 

@@ -197,8 +197,8 @@ def _mo_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
     content = stream.read_whole(_MOST_BYTES)
     order = "<" if content.startswith(b"\xde") else ">"
     try:
-        count, ours, theirs = struct.unpack_from(f"{order}3I", content, 8)
-        tables = [struct.unpack_from(f"{order}{2 * count}I", content, start) for start in (ours, theirs)]
+        count, originals, translations = struct.unpack_from(f"{order}3I", content, 8)
+        tables = [struct.unpack_from(f"{order}{2 * count}I", content, start) for start in (originals, translations)]
     except struct.error as error:
         raise DataError(f"{stream.name}: the MO file is truncated or damaged ({error}): fetch it again") from None
     charset, header = UTF_8, Header()

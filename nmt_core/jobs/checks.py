@@ -92,10 +92,10 @@ class Checker:
         def is_wrong(sides: pl.Series) -> pl.Series:
             pairs = sides.struct.unnest()
             words = pairs["target"].str.replace_all(_NO_WORD, " ")
-            asked = words.str.len_chars() - words.str.count_matches(r"[^\p{Alphabetic}]") >= _FEWEST_LETTERS
-            verdicts = identifier.identify(words.filter(asked), pairs["source"].filter(asked))
+            is_long = words.str.len_chars() - words.str.count_matches(r"[^\p{Alphabetic}]") >= _FEWEST_LETTERS
+            verdicts = identifier.identify(words.filter(is_long), pairs["source"].filter(is_long))
             is_wrong = ~verdicts.struct.field("is_expected")
-            return pl.Series(sides.name, [False] * len(sides)).scatter(asked.arg_true(), is_wrong)
+            return pl.Series(sides.name, [False] * len(sides)).scatter(is_long.arg_true(), is_wrong)
 
         return pl.struct(_TIDY).map_batches(is_wrong, return_dtype=pl.Boolean)
 

@@ -105,8 +105,8 @@ class Claims:
     def _is_silent(self, url: str, found: Claim) -> bool:
         """Return True if a claim from another machine has not changed for `seconds`, by the local clock."""
         now = self.clock()
-        said, since = _met.get(url, (None, now))
-        if said != found:
+        known, since = _met.get(url, (None, now))
+        if known != found:
             _met[url] = found, now
             return False
         if now - since < self.seconds:

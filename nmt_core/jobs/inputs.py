@@ -144,8 +144,8 @@ def identity(url: str, name: str) -> InputFile | None:
 
 def _is_written(url: str, places: Sequence[str]) -> bool:
     """Return True if a file is an output: in or beside one of the places, or a temporary file."""
-    ours = {place + suffix for place in places for suffix in _BESIDE}
-    beside = url in ours or any(f"{url}/".startswith(f"{place}/") for place in places)
+    outputs = {place + suffix for place in places for suffix in _BESIDE}
+    beside = url in outputs or any(f"{url}/".startswith(f"{place}/") for place in places)
     return beside or url.endswith(storage.TEMPORARY)
 
 

@@ -168,8 +168,8 @@ class _ParquetRows:
             if absent := [column for column in keep if column not in known]:
                 raise _no_column(absent, list(known), name)
             self._paths = [(column, list(known[column])) for column in keep]
-        wanted = sorted({".".join(path) for _, path in self._paths})
-        self._batches = file.iter_batches(_ROWS_AT_A_TIME, columns=wanted)
+        column_names = sorted({".".join(path) for _, path in self._paths})
+        self._batches = file.iter_batches(_ROWS_AT_A_TIME, columns=column_names)
         self._left = pa.table(
             {column: pa.array([], self._type(file.schema_arrow, path)) for column, path in self._paths}
         )

@@ -87,7 +87,7 @@ class Chunk(BaseModel):
     lines: int
 
 
-class Asked(NamedTuple):
+class JobRequest(NamedTuple):
     """Model and text as the user named them, before either is looked up."""
 
     model: str
@@ -142,9 +142,9 @@ def differences(former: Order, new: Order) -> list[str]:
     if former.glossary != new.glossary:
         found.append(f"glossary: {former.glossary or 'none'}, now {new.glossary or 'none'}")
     for name in SearchConfig.model_fields:
-        ours, theirs = getattr(former.search, name), getattr(new.search, name)
-        if ours != theirs:
-            found.append(f"search.{name}: {ours}, now {theirs}")
+        old_value, new_value = getattr(former.search, name), getattr(new.search, name)
+        if old_value != new_value:
+            found.append(f"search.{name}: {old_value}, now {new_value}")
     before, after = ({file.url: file for file in order.inputs} for order in (former, new))
     for url in dict.fromkeys([*before, *after]):
         if url not in after or url not in before:

@@ -56,9 +56,9 @@ def load_recipe(recipe: str, overrides: Iterable[str] = (), text_of: str = "") -
     """
     values = _read(recipe)
     if text_of:
-        theirs = _read(text_of)
+        text_values = _read(text_of)
         values = {section: value for section, value in values.items() if section not in TEXT}
-        values |= {section: theirs[section] for section in TEXT if section in theirs}
+        values |= {section: text_values[section] for section in TEXT if section in text_values}
     for override in overrides:
         _apply(values, override)
     _name_the_lock_file(values, text_of or recipe)

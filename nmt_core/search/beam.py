@@ -81,8 +81,8 @@ def n_best(
     """
     if not source_ids:
         return []
-    beams, history, wanted = _Beams(source_ids, config, prefixes), History(), config.beam_size + 1
-    decoding = stepper.start(pad_sources(source_ids), candidates(wanted, stepper, config))
+    beams, history, count = _Beams(source_ids, config, prefixes), History(), config.beam_size + 1
+    decoding = stepper.start(pad_sources(source_ids), candidates(count, stepper, config))
     token_R, parent_R = np.full(len(source_ids), BOS_ID), np.arange(len(source_ids))
     written_RT = np.empty((len(source_ids), 0), dtype=np.int64)
     while True:
@@ -90,7 +90,7 @@ def n_best(
         step = decoding.step(token_R, parent_R)
         if config.limits_repetition and beams.length:
             written_RT = with_tokens(written_RT, token_R, parent_R)
-        step = allowed(step, wanted, beams.length, config, written_RT)
+        step = allowed(step, count, beams.length, config, written_RT)
         token_R, parent_R = beams.advance(*step)
         if observe:
             observe(beams.seen(step, token_R, parent_R))

@@ -130,13 +130,13 @@ class Objects:
             if not hasattr(store, "call_s3"):
                 return None
             bucket, _, prefix = root.partition("/")
-            asked, uploads = {"Bucket": bucket, "Prefix": f"{prefix}/" if prefix else ""}, list[dict[str, Any]]()
+            arguments, uploads = {"Bucket": bucket, "Prefix": f"{prefix}/" if prefix else ""}, list[dict[str, Any]]()
             while True:
-                page = store.call_s3("list_multipart_uploads", **asked)
+                page = store.call_s3("list_multipart_uploads", **arguments)
                 uploads += page.get("Uploads", [])
                 if not page.get("IsTruncated"):
                     break
-                asked |= {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
+                arguments |= {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
         before = datetime.now(UTC) - age
         return [upload["Key"] for upload in uploads if upload["Initiated"] <= before]
 

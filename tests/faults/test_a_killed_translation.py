@@ -25,7 +25,7 @@ from support.until import command_line, patient, until
 
 from flows.settings import Settings
 from flows.translate import translate
-from flows.translation.job import EXPERIMENT, Wanted, translate_job
+from flows.translation.job import EXPERIMENT, TranslationRequest, translate_job
 from nmt_core.bundle import read_bundle
 from nmt_core.config import SearchConfig
 from nmt_core.jobs.folder import read_bytes
@@ -258,7 +258,7 @@ def test_the_flow_loses_nothing_when_a_worker_of_the_cluster_dies(
     report = translate(str(quick_bundle), str(source), str(tmp_path / "out.parquet"))
     killer.join()
     assert killed and report["lines"] == LINES
-    alone = Wanted(str(quick_bundle), str(source), str(tmp_path / "alone.parquet"))
+    alone = TranslationRequest(str(quick_bundle), str(source), str(tmp_path / "alone.parquet"))
     translate_job(alone, replace(settings, workers="local", threads=1), lambda done, total, note: None, pytest.fail)
     assert (tmp_path / "out.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()
     with get_client(sync_client=True) as client:

@@ -15,7 +15,7 @@ from support.trained_here import Here
 
 from flows import retraining
 from flows.settings import Settings
-from flows.translation.job import Wanted, translate_job
+from flows.translation.job import TranslationRequest, translate_job
 from nmt_core.recipes.recipe import load_recipe
 from nmt_core.train.distributed import World
 
@@ -114,7 +114,9 @@ def test_a_published_model_goes_through_every_stage(settings: Settings, text: tu
 
     summary = retrain(config=load_recipe(recipe, changes(recipe))).model_dump(mode="json")
     check(recipe, summary, settings.home)
-    translate_job(Wanted(f"models:/{recipe}@champion", *map(str, text)), settings, lambda *_: None, pytest.fail)
+    translate_job(
+        TranslationRequest(f"models:/{recipe}@champion", *map(str, text)), settings, lambda *_: None, pytest.fail
+    )
     check_translations(text[1])
 
 

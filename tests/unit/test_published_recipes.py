@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nmt_core.config import ParallelCorpus, PipelineConfig
-from nmt_core.corpus.fetching.addresses import WantedFile, resolve_here
+from nmt_core.corpus.fetching.addresses import RequestedFile, resolve_here
 from nmt_core.formats import Layout, TextFile, read
 from nmt_core.models.build import build_model
 from nmt_core.models.transformer import Transformer, count_parameters
@@ -247,7 +247,7 @@ def test_the_two_sides_are_found_in_each_archive(
 ) -> None:
     resolution = resolve_here(corpus, config.languages)
     assert resolution
-    assert resolution.files == (WantedFile(corpus.address, "both", sha256=corpus.sha256),)
+    assert resolution.files == (RequestedFile(corpus.address, "both", sha256=corpus.sha256),)
     assert len(corpus.sha256) == 64
     path = tmp_path / corpus.address.rpartition("/")[2]
     with tarfile.open(path, "w:gz" if path.suffix == ".tgz" else "w") as archive:

@@ -183,7 +183,7 @@ def load(kind: Kind, name: str) -> object:
 
 
 def _checked(result: object, pairs: int, kind: Kind, name: str) -> pl.Series:
-    wanted = "a polars Series with " + ("a number" if kind == "scorers" else "true or false") + " for each pair"
+    expected = "a polars Series with " + ("a number" if kind == "scorers" else "true or false") + " for each pair"
     if not isinstance(result, pl.Series):
         found = f"a {type(result).__name__}"
     elif len(result) != pairs:
@@ -194,7 +194,7 @@ def _checked(result: object, pairs: int, kind: Kind, name: str) -> pl.Series:
         return result
     else:
         found = f"values of type {result.dtype}"
-    raise ConfigError(f"{_place(kind, name)}: returned {found}: it must return {wanted}")
+    raise ConfigError(f"{_place(kind, name)}: returned {found}: it must return {expected}")
 
 
 def _scores_by_program(rule: ScoreRule, pairs: pl.DataFrame) -> pl.Series:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from nmt_core.corpus.fetching.addresses import WantedFile, local_path, name_in, scheme_of
+from nmt_core.corpus.fetching.addresses import RequestedFile, local_path, name_in, scheme_of
 from nmt_core.errors import DataError
 from nmt_core.store.digests import sha256_of
 
@@ -62,7 +62,7 @@ class Mirror:
             self._on_look(address, total, total)
         return found
 
-    def find_here(self, file: WantedFile) -> Path:
+    def find_here(self, file: RequestedFile) -> Path:
         """Return a file of this machine, from the mirror or by its path.
 
         Raises:

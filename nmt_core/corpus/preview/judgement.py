@@ -133,8 +133,8 @@ def _all_on(thresholds: FilterConfig) -> FilterConfig:
 def _judged(table: pl.DataFrame, rules: CleanRules) -> list[Judged]:
     active = filters.remedies(rules)
     found = []
-    asked = replace(rules, thresholds=_all_on(rules.thresholds))
-    for step in filters.steps(asked):
+    all_on = replace(rules, thresholds=_all_on(rules.thresholds))
+    for step in filters.steps(all_on):
         measured = table.lazy()
         for measure in step.measures:
             measured = measured.with_columns(measure)

@@ -10,7 +10,7 @@ from nmt_core.bundle import sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import absolute, find_inputs
-from nmt_core.jobs.order import Asked, ModelVersion, Order
+from nmt_core.jobs.order import JobRequest, ModelVersion, Order
 from nmt_core.jobs.run import Means, Outcome, run_job
 
 QUICK = SearchConfig(beam_size=1, max_length_offset=4, max_source_tokens=16, batch_tokens=256)
@@ -40,7 +40,7 @@ class TinyJob:
         """Do the job, or the rest of it."""
         order = self.order(source, target, **changes)
         means = replace(self.means, progress=lambda *note: self.notes.append(note))
-        return run_job(Asked("tiny"), order, self.folder(order), means)
+        return run_job(JobRequest("tiny"), order, self.folder(order), means)
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_a_document_job_that_is_killed_resumes_with_the_same_bytes(
         job.run(tmp_path / "in.html", tmp_path / "out.html", documents=OPTIONS)
     order = job.order(tmp_path / "in.html", tmp_path / "out.html", documents=OPTIONS)
     (tmp_path / "in.html").unlink()  # it has been copied
-    outcome = run_module.run_job(run_module.Asked("tiny"), order, job.folder(order), job.means)
+    outcome = run_module.run_job(run_module.JobRequest("tiny"), order, job.folder(order), job.means)
     assert outcome.translated == outcome.done.lines - 16 == 24
     assert (tmp_path / "out.html").read_bytes() == (tmp_path / "undisturbed.html").read_bytes()
     assert sorted(file.name for file in (tmp_path / "out.html.job").iterdir()) == ["done.json", "plan.json"]

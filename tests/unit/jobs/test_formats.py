@@ -20,7 +20,7 @@ import zstandard
 
 from nmt_core.errors import DataError
 from nmt_core.jobs.checks import FAULTS
-from nmt_core.jobs.order import Asked
+from nmt_core.jobs.order import JobRequest
 from nmt_core.jobs.run import run_job
 from nmt_core.jobs.writers import COLUMNS
 from nmt_core.store import storage
@@ -170,7 +170,7 @@ def test_a_store_is_read_and_written_without_a_file_here(bucket: str, job: Any, 
     former = job.order(f"{bucket}/in/a.txt.gz", f"{bucket}/again.txt")
     storage.write_bytes([gzip.compress(b"the dog\nnow\n")], f"{bucket}/in/a.txt.gz")
     with pytest.raises(DataError, match=r"/in/a\.txt\.gz: is gone or has changed since the job began"):
-        run_job(Asked("tiny"), former, job.folder(former), job.means)
+        run_job(JobRequest("tiny"), former, job.folder(former), job.means)
     for source in ("nowhere/x.txt", "nowhere/*.txt", "nowhere"):
         with pytest.raises(DataError, match=rf"{bucket}/{re.escape(source)}: there is no such file"):
             job.run(f"{bucket}/{source}", f"{bucket}/none.txt")

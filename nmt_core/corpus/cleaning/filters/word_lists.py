@@ -38,13 +38,13 @@ def read(clean: CleanConfig, languages: LanguagesConfig) -> dict[str, pl.DataFra
 
 def filters(rules: CleanRules) -> list[Filter]:
     """Return one filter for each side that has a list. The list is read when the first sentence is checked."""
-    asked = []
+    active = []
     for side in rules.sides:
         if getattr(rules.clean, f"{side}_word_list"):
             phrases = functools.partial(_placed, rules.word_lists.get(side, ""))
             found = _found(pl.col(side), phrases)
-            asked.append(Filter(f"{side}_word_list", f"clean.{side}_word_list", found.is_not_null(), found))
-    return asked
+            active.append(Filter(f"{side}_word_list", f"clean.{side}_word_list", found.is_not_null(), found))
+    return active
 
 
 @functools.lru_cache(maxsize=8)

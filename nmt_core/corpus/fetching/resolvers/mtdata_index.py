@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_core.config import SIDES, Side
-from nmt_core.corpus.fetching.addresses import Resolution, WantedFile
+from nmt_core.corpus.fetching.addresses import RequestedFile, Resolution
 from nmt_core.corpus.fetching.resolvers.question import Question
 from nmt_core.errors import DataError
 from nmt_core.formats.languages import same_language
@@ -60,11 +60,13 @@ def resolution_of(entry: dict[str, Any], question: Question) -> Resolution:
             f"`mtdata get`, and name the files"
         )
     if len(addresses) == 2:
-        files = [WantedFile(address, side) for address, side in zip(addresses, sides, strict=True)]
+        files = [RequestedFile(address, side) for address, side in zip(addresses, sides, strict=True)]
     elif form in _ONE_FILE_FOR_BOTH or len(members) < 2:
-        files = [WantedFile(addresses[0], "both", member=member) for member in members or [""]]
+        files = [RequestedFile(addresses[0], "both", member=member) for member in members or [""]]
     else:
-        files = [WantedFile(addresses[0], side, member=member) for side, member in zip(sides, members[:2], strict=True)]
+        files = [
+            RequestedFile(addresses[0], side, member=member) for side, member in zip(sides, members[:2], strict=True)
+        ]
     files.sort(key=lambda file: (*SIDES, "both").index(file.side))
     columns = {}
     if entry["cols"] or "tsv" in form or form == "csvwithheader":

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from nmt_core.config import LanguagesConfig, ParallelCorpus
 from nmt_core.corpus.fetching import addresses
-from nmt_core.corpus.fetching.addresses import WantedFile
+from nmt_core.corpus.fetching.addresses import RequestedFile
 from nmt_core.errors import DataError
 
 ENGLISH_GERMAN = LanguagesConfig(source="en", target="de")
@@ -68,8 +68,8 @@ def test_two_addresses_are_two_sides() -> None:
 
     assert found
     assert found.files == (
-        WantedFile("a.en", "source"),
-        WantedFile("https://host.invalid/a.de", "target", sha256="1" * 64),
+        RequestedFile("a.en", "source"),
+        RequestedFile("https://host.invalid/a.de", "target", sha256="1" * 64),
     )
 
 
