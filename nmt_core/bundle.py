@@ -234,10 +234,10 @@ def check_files(folder: Path, bundle: BundleConfig, names: Iterable[str]) -> Non
     for name in names:
         if not (folder / name).is_file():
             raise ModelError(f"{folder / name}: missing from the bundle: {_REMEDY}")
-        found = sha256_of(folder / name)
-        if found != bundle.sha256.get(name):
+        sha256 = sha256_of(folder / name)
+        if sha256 != bundle.sha256.get(name):
             raise ModelError(
-                f"{folder / name}: damaged, or from another model: its sha256 is {found}, but {BUNDLE_FILE} has "
+                f"{folder / name}: damaged, or from another model: its sha256 is {sha256}, but {BUNDLE_FILE} has "
                 f"{bundle.sha256.get(name)}: {_REMEDY}"
             )
 

@@ -31,8 +31,8 @@ def changes(run: Run) -> Section:
     title, before = "Changes of the recipe", run.previous
     if before is None:
         return Section(title, [Text("This is the first finished run of this recipe here.")])
-    found = differing(before.config, run.config)
-    rows = [[name, _shown(old), _shown(new)] for name, (old, new) in found.items() if name != "description"]
+    changed = differing(before.config, run.config)
+    rows = [[name, _shown(old), _shown(new)] for name, (old, new) in changed.items() if name != "description"]
     when = f"the run {before.run_id} of {before.started:%Y-%m-%d %H:%M} UTC"
     if not rows:
         return Section(title, [Text(f"None since {when}.")])

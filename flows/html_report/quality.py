@@ -30,10 +30,10 @@ def verdict(run: Run) -> Section:
     return Section("Verdict", [Text(message), *(_checks(model.gate) if model.gate else [])])
 
 
-def _checks(found: Verdict) -> list[Block]:
-    if not found.checks:
+def _checks(verdict: Verdict) -> list[Block]:
+    if not verdict.checks:
         return []
-    columns: Sequence[str] = ["Check", *verdicts.columns(found)[1:], "Reason"]
+    columns: Sequence[str] = ["Check", *verdicts.columns(verdict)[1:], "Reason"]
     rows = [
         [
             check.name,
@@ -45,7 +45,7 @@ def _checks(found: Verdict) -> list[Block]:
             number(check.p_value, 3),
             check.why,
         ]
-        for check in found.checks
+        for check in verdict.checks
     ]
     used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
     cells = [[row[place] for place in used] for row in rows]
@@ -127,10 +127,10 @@ def _length(row: dict[str, Any]) -> str:
 
 
 def _points(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[tuple[float, float]]]:
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    points: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for row in rows:
-        found.setdefault((row["test_set"], row["unit"]), []).append((row["mean"], row["bleu"]))
-    return found
+        points.setdefault((row["test_set"], row["unit"]), []).append((row["mean"], row["bleu"]))
+    return points
 
 
 def translations(run: Run) -> Section:

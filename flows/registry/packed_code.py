@@ -81,14 +81,14 @@ def _files_of(*modules: str) -> list[Path]:
 
     Imports are parsed and not executed, so that an import inside a function counts as well.
     """
-    found, pending = set[Path](), [*modules]
+    files, pending = set[Path](), [*modules]
     while pending:
         name = pending.pop()
         file = _file_of(name)
-        if file and file not in found:
-            found.add(file)
+        if file and file not in files:
+            files.add(file)
             pending += [name.rpartition(".")[0], *_imports_of(file)]  # Python imports the package first
-    return sorted(found)
+    return sorted(files)
 
 
 def _file_of(module: str) -> Path | None:

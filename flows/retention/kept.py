@@ -83,14 +83,14 @@ def _is_in_progress(run: RunSummary) -> bool:
 
 def _with_lineage(store: Store, names: Iterable[Name]) -> set[Name]:
     """Return these artifacts and everything that they were made from, as far as manifests exist."""
-    found, ahead = set(), [name for name in names if name[0] in STAGES]
+    kept, ahead = set(), [name for name in names if name[0] in STAGES]
     while ahead:
         name = ahead.pop()
-        if name not in found:
-            found.add(name)
+        if name not in kept:
+            kept.add(name)
             manifest = store.manifest(*name)
             ahead += manifest.inputs.items() if manifest else ()
-    return found
+    return kept
 
 
 def _to_start_from(runs: list[RunSummary], recent: list[RunSummary]) -> set[Name]:

@@ -128,11 +128,11 @@ class Forecaster:
 
     def _best(self, name: str) -> list[_Scaled]:
         """Return the forecasts from the best evidence, at most `_COMPARED` of them."""
-        found = [scaled for one in self.evidence if name in one.costs and (scaled := self._scaled(name, one))]
-        if not found:
+        candidates = [scaled for one in self.evidence if name in one.costs and (scaled := self._scaled(name, one))]
+        if not candidates:
             return []
-        least = min(one.factor for one in found)
-        return [one for one in found if one.factor <= least * 1.05][:_COMPARED]
+        least = min(one.factor for one in candidates)
+        return [one for one in candidates if one.factor <= least * 1.05][:_COMPARED]
 
     def _scaled(self, name: str, evidence: Evidence) -> _Scaled | None:
         """Scale the time of a stage to this recipe, or return None if the two cannot be compared."""

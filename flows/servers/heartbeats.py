@@ -106,8 +106,10 @@ def _running(prefect: SyncPrefectClient) -> Iterator[FlowRun]:
 
 def _last_beat(prefect: SyncPrefectClient, run: UUID) -> Event | None:
     resource = EventResourceFilter(id=[f"prefect.flow-run.{run}"])
-    found = prefect.read_events(EventFilter(event=EventNameFilter(name=[HEARTBEAT]), resource=resource), limit=1).events
-    return found[0] if found else None
+    events = prefect.read_events(
+        EventFilter(event=EventNameFilter(name=[HEARTBEAT]), resource=resource), limit=1
+    ).events
+    return events[0] if events else None
 
 
 def _is_last(prefect: SyncPrefectClient, run: UUID, beat: Event) -> bool:

@@ -22,11 +22,11 @@ def read_all(search: Callable[..., Any], *arguments: Any, **named: Any) -> list[
         named: Keyword arguments of the search. `max_results` is the size of a page.
     """
     page = search(*arguments, **named)
-    found = list(page)
+    items = list(page)
     while page.token:
         page = search(*arguments, page_token=page.token, **named)
-        found += page
-    return found
+        items += page
+    return items
 
 
 def all_flow_runs(

@@ -343,14 +343,14 @@ def _inputs(request: TranslationRequest, target: str, folder: JobFolder) -> Inpu
     plan, begun = folder.plan(), folder.begun()
     is_cut = begun and plan and (plan.number, plan.source) == (begun.number, absolute(request.source))
     try:
-        found = find_inputs(request.source, (target, folder.url))
+        files = find_inputs(request.source, (target, folder.url))
     except DataError:
         if not is_cut:
             raise
-        found = Inputs((), is_one=False)
-    if begun and is_cut and set(found.files) < set(begun.order.inputs):
+        files = Inputs((), is_one=False)
+    if begun and is_cut and set(files.files) < set(begun.order.inputs):
         return Inputs(begun.order.inputs, not begun.order.into_folder)
-    return found
+    return files
 
 
 def _pinned(name: str, folder: JobFolder) -> str:

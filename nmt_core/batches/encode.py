@@ -120,13 +120,13 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
             "pieces are characters or words, or span spaces): set it to 0"
         )
     tasks = list(_tasks(options, text_shards(split), folder, out))
-    total, done, found = sum(task.rows for task in tasks), 0, Encoded()
+    total, done, encoded_text = sum(task.rows for task in tasks), 0, Encoded()
     for task, encoded in zip(tasks, job.workers.map(encode_shard, tasks), strict=True):
-        found.add(encoded)
+        encoded_text.add(encoded)
         done += task.rows
         job.reporter.progress(done, total, "pairs")
-    kept = found.kept
-    require_sum("encode", total, {"kept": kept.total(), "dropped": found.too_long})
+    kept = encoded_text.kept
+    require_sum("encode", total, {"kept": kept.total(), "dropped": encoded_text.too_long})
     storage.sweep(str(out))
     if not kept:
         raise StageError(f"encode.max_length={options.max_length}: all {total:,} pairs are longer: set it higher")
@@ -136,7 +136,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
         items_in=total,
         items_out=kept.total(),
         unit="pairs",
-        dropped={TOO_LONG: found.too_long},
+        dropped={TOO_LONG: encoded_text.too_long},
         shards=len(tasks),
         dev_pairs=dev_pairs,
         dev_dropped=dev_dropped,
@@ -145,18 +145,18 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
         longest=max(map(max, kept)),
         useful_token_share=useful_token_share(kept),
         lengths=histogram(kept),
-        **_rates(tokens_2, kept.total(), found.unknown_2),
+        **_rates(tokens_2, kept.total(), encoded_text.unknown_2),
     )
 
 
 def _rates(tokens_2: np.ndarray, pairs: int, unknown_2: np.ndarray) -> dict[str, Any]:
     """Return the fields of the report for the tokens of each side."""
-    found: dict[str, Any] = {}
+    rates: dict[str, Any] = {}
     for side, tokens, unknown in zip(SIDES, tokens_2.tolist(), unknown_2.tolist(), strict=True):
-        found[f"{side}_tokens"] = tokens
-        found[f"{side}_tokens_per_sentence"] = round(tokens / pairs - 1, 3)  # without the end mark
-        found[f"{side}_unknown"] = round(unknown / max(1, tokens - pairs), 6)
-    return found
+        rates[f"{side}_tokens"] = tokens
+        rates[f"{side}_tokens_per_sentence"] = round(tokens / pairs - 1, 3)  # without the end mark
+        rates[f"{side}_unknown"] = round(unknown / max(1, tokens - pairs), 6)
+    return rates
 
 
 def _tasks(options: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out: Path) -> Iterator[ShardTask]:
@@ -196,19 +196,19 @@ def encode_shard(task: ShardTask) -> Encoded:
     encoder = encoder_of(task.tokenizers)
     shards = [pl.scan_parquet(shard, glob=False) for shard in task.text]  # other columns may differ between shards
     text = pl.concat([shard.select(*SIDES, "corpus", "line") for shard in shards])
-    found, dropped, buffer = Encoded(), [], pa.BufferOutputStream()
+    encoded, dropped, buffer = Encoded(), [], pa.BufferOutputStream()
     with encoder.writer(buffer, task.sample) as writer:
         for start in range(0, task.rows, _CHUNK_PAIRS):
             chunk = text.slice(task.first + start, min(_CHUNK_PAIRS, task.rows - start)).collect()
             written = encoder.write(chunk, task.options.max_length, writer, task.sampling(start))
             too_long = ~written.is_short_N
-            found.add(Encoded(count_sizes(written.lengths_N2[~too_long]), int(too_long.sum()), written.unknown_2))
+            encoded.add(Encoded(count_sizes(written.lengths_N2[~too_long]), int(too_long.sum()), written.unknown_2))
             longest = pl.Series("value", written.lengths_N2.max(axis=1).astype(str))
             listed = chunk.with_columns(longest, reason=pl.lit(TOO_LONG)).filter(too_long)
             dropped.append(listed.select(DROPPED_COLUMNS))
     storage.write_bytes([memoryview(buffer.getvalue())], task.encoded)
     storage.write(pl.concat(dropped), task.dropped)
-    return found
+    return encoded
 
 
 def _encode_dev(text: Path, encoder: PairEncoder, max_length: int, out: Path) -> tuple[int, int]:

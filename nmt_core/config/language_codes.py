@@ -117,16 +117,18 @@ def fit(tag: str, expected_tag: str) -> int:
     and regions must not contradict each other: `pt` fits `pt_BR`, and `pt_PT` does not. Text in `zh_TW` is in `Hant`.
     A higher number means that more parts agree.
     """
-    found, expected = parse_tag(tag), parse_tag(expected_tag)
-    if not found or not expected:
+    parsed, expected = parse_tag(tag), parse_tag(expected_tag)
+    if not parsed or not expected:
         return _FIT if tag == expected_tag else 0
-    if found.language == expected.language:
+    if parsed.language == expected.language:
         rank = _FIT
-    elif found.language in _MEMBERS.get(expected.language, ()) or expected.language in _MEMBERS.get(found.language, ()):
+    elif parsed.language in _MEMBERS.get(expected.language, ()) or expected.language in _MEMBERS.get(
+        parsed.language, ()
+    ):
         rank = _MACRO_FIT
     else:
         return 0
-    scripts, regions = (found.known_script, expected.known_script), (found.region, expected.region)
+    scripts, regions = (parsed.known_script, expected.known_script), (parsed.region, expected.region)
     if any(all(pair) and pair[0] != pair[1] for pair in (scripts, regions)):
         return 0
     return (

@@ -150,12 +150,12 @@ class _Download:
                 self.fetcher.stop.set()
                 wait(tasks, _SECONDS_TO_STOP)
                 raise
-        found = [task.result() for task in tasks if not task.exception()]
-        if not any(corpus.role == "train" for corpus in found):
+        stored = [task.result() for task in tasks if not task.exception()]
+        if not any(corpus.role == "train" for corpus in stored):
             name, reason = next(iter(self.skipped.items()))
             raise StageError(f"download: no training corpus could be fetched; {name}: {reason}")
         self.supply.forget_parts()
-        return found
+        return stored
 
     def _start(self, role: Role, corpus: Corpus) -> "Future[StoredCorpus]":
         """Fetch one corpus in a daemon thread, so that a silent server cannot delay Ctrl-C."""
@@ -197,9 +197,9 @@ class _Download:
             raise StoppedError
         folder, placed = self.out / role, list[StoredFile]()
         try:
-            found, short = self._resolve(corpus)
+            resolution, short = self._resolve(corpus)
             source_column, target_column = columns_of(corpus)
-            for resolved, to in _places(found.files, folder / corpus.name):
+            for resolved, to in _places(resolution.files, folder / corpus.name):
                 requested = replace(resolved, member=corpus.member or resolved.member)
                 placed.append(self._bring(corpus, requested, to, placed, short=bool(short)))
             if short:
@@ -211,14 +211,14 @@ class _Download:
         return StoredCorpus(
             role=role,
             name=corpus.name,
-            licence=corpus.licence or found.licence or self.config.corpus.licence,
-            citation=corpus.citation or found.citation,
-            known_licence=found.licence,
-            known_citation=found.citation,
-            url=found.url,
+            licence=corpus.licence or resolution.licence or self.config.corpus.licence,
+            citation=corpus.citation or resolution.citation,
+            known_licence=resolution.licence,
+            known_citation=resolution.citation,
+            url=resolution.url,
             files=tuple(placed),
-            source_column=source_column or found.source_column,
-            target_column=target_column or found.target_column,
+            source_column=source_column or resolution.source_column,
+            target_column=target_column or resolution.target_column,
             encoding=corpus.encoding,
             documents="" if isinstance(corpus, MonolingualCorpus) else corpus.documents,
         )
@@ -226,24 +226,24 @@ class _Download:
     def _resolve(self, corpus: Corpus) -> tuple[Resolution, str]:
         """Return the files of a corpus, and its key in the lock file if a short address led to them."""
         try:
-            if found := resolve(corpus, self.config.languages):
-                return found, ""
+            if resolution := resolve(corpus, self.config.languages):
+                return resolution, ""
             key = short_key(corpus.address, self.config.languages)
             known = self.supply.lock.files_of(key)
             ask = None if self.config.corpus.offline else self.fetcher.json
             others = tuple(other.address for _, other in self.named)
             question = Question(corpus.address, self.config.languages, known, corpus.sha256, others, ask)
-            found = RESOLVERS[scheme_of(corpus.address)](question)
+            resolution = RESOLVERS[scheme_of(corpus.address)](question)
             if isinstance(corpus, MonolingualCorpus):
-                found = only(corpus.side, found)
+                resolution = only(corpus.side, resolution)
         except DataError as error:
             raise DataError(f"{label_of(corpus)}: {error}") from None
-        if not found.files:
+        if not resolution.files:
             raise DataError(
                 f"{label_of(corpus)}: {corpus.address}: corpus.offline is set, and the lock file does not list the "
                 "files of this address: run once with corpus.offline=false"
             )
-        return found, key
+        return resolution, key
 
     def _bring(
         self, corpus: Corpus, file: RequestedFile, to: Path, placed: list[StoredFile], *, short: bool

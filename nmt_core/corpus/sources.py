@@ -89,14 +89,14 @@ def _identity_of(files: Corpus, config: PipelineConfig, lock: Lockfile, mirror: 
     parts |= {name: getattr(files, name) for name in _READING if hasattr(files, name)}
     values: dict[str, Any] = {"name": files.name} | {name: part for name, part in parts.items() if part}
     try:
-        found = resolve(files, config.languages)
+        resolution = resolve(files, config.languages)
     except DataError as error:
         raise DataError(f"{label_of(files)}: {error}") from None
-    if found is None:
+    if resolution is None:
         key = short_key(files.address, config.languages)
         contents = [files.sha256] if files.sha256 else [lock.sha256(file) or file for file in lock.files_of(key)]
         return values | {"address": key, "files": contents}
-    for file in found.files:
+    for file in resolution.files:
         try:
             values.setdefault(file.side, []).append(_content_of(file, lock, mirror))
         except DataError as error:

@@ -198,8 +198,8 @@ def _found(text: str, one: Hypothesis, search: SearchConfig, given: int) -> Foun
 def _of_one(maps: AttentionMaps) -> AttentionMaps:
     """Return the maps of the only sentence of a batch."""
     per_sentence = ("cross_attention", "encoder_attention", "decoder_attention", "source_embedding", "target_embedding")
-    found = {name: getattr(maps, name) for name in per_sentence}
-    return replace(maps, **{name: array[0] for name, array in found.items() if array is not None})
+    arrays = {name: getattr(maps, name) for name in per_sentence}
+    return replace(maps, **{name: array[0] for name, array in arrays.items() if array is not None})
 
 
 def _positions(attention: AttentionGraph, bundle: BundleConfig) -> Floats | None:

@@ -226,16 +226,16 @@ def _by_name(
     words = [words_of(name) for name in names]
     languages = layout.source_language, layout.target_language
     if chosen == (None, None):
-        found = column_names.pairs_of_columns(words, usable, *languages)
+        pairs = column_names.pairs_of_columns(words, usable, *languages)
     else:
         known, side = (chosen[0], 1) if chosen[1] is None else (chosen[1], 0)
         others = [column for column in usable if column != known]
         singles = column_names.columns_of_side(words, others, languages[side], side)
-        found = [(known, other) if side else (other, known) for other in singles]  # type: ignore[misc]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        fitting = sorted({column for pair in found for column in pair})
+        pairs = [(known, other) if side else (other, known) for other in singles]  # type: ignore[misc]
+    if len(pairs) == 1:
+        return pairs[0]
+    if pairs:
+        fitting = sorted({column for pair in pairs for column in pair})
         raise DataError(
             f"{place}: several columns may hold {languages[0]} and {languages[1]}: "
             f"{some([names[column] for column in fitting])}: set `source_column` and `target_column`"
@@ -263,14 +263,14 @@ def words_of(name: str) -> tuple[str, ...]:
 def _text_columns(rows: Sequence[Sequence[str]]) -> list[int]:
     """Return the columns that are not numbers, addresses, dates or codes in nearly all rows, in order."""
     width = max(map(len, rows))
-    found = []
+    text_columns = []
     for column in range(width):
         cells = [row[column].strip() for row in rows if len(row) > column]
         cells = [cell for cell in cells if cell]
         odd = sum(bool(_NO_TEXT.fullmatch(cell)) for cell in cells)
         if not cells or odd < _MOST_ODD * len(cells) or width <= 2:
-            found.append(column)
-    return found
+            text_columns.append(column)
+    return text_columns
 
 
 def _cells(row: Sequence[str]) -> str:

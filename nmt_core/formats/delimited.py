@@ -48,8 +48,8 @@ def read_tsv(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
             is_decided = is_quoted is not None
             if is_quoted:
                 layout.note("fields are in quotes, as in CSV")
-                found = _csv_rows(_lines_of(chain([rows], tables)), "\t", columns, layout, stream.name)
-                yield from frames_of(found, layout.max_line_bytes)
+                csv_rows = _csv_rows(_lines_of(chain([rows], tables)), "\t", columns, layout, stream.name)
+                yield from frames_of(csv_rows, layout.max_line_bytes)
                 return
         if columns is None:
             blank = rows["text"].str.strip_chars(" \t\r") == ""

@@ -254,8 +254,8 @@ def _object(record: dict[str, Any], paths: Sequence[Path | None], line: str) -> 
 
     A path is None if no row so far had the column.
     """
-    (text, fault), *found = (text_at(path, record) if path else ("", MISSING_COLUMN) for path in paths)
-    prefix, prefix_fault = next(iter(found), ("", None))
+    (text, fault), *others = (text_at(path, record) if path else ("", MISSING_COLUMN) for path in paths)
+    prefix, prefix_fault = next(iter(others), ("", None))
     if prefix_fault == NO_TEXT:
         fault = fault or NO_TEXT
     if not fault and not is_unicode([text, prefix]):

@@ -123,9 +123,9 @@ class JobFolder:
         while True:
             begun = Begun(asked=request.model, source=request.source, order=order, number=self._next())
             create(begun.model_dump_json().encode(), self._order(begun.number))
-            found = self.begun()
-            if found and found.number == begun.number:
-                return found
+            newest = self.begun()
+            if newest and newest.number == begun.number:
+                return newest
 
     def begun(self) -> Begun | None:
         """Return the job that has begun and is not done, or None if there is none."""

@@ -137,9 +137,9 @@ def upgrade_recipe(file: Path) -> list[str]:
 def _replaced(text: str, pattern: str, present: str) -> str:
     """Replace a name in the lines of a recipe, but not in their comments."""
     compiled = re.compile(rf"(?m)^(?P<before>[^#\n]*?(?<![\w.])){pattern}")
-    while found := compiled.search(text):
-        kept = found.groupdict().get("key") or ""
-        text = text[: found.start()] + found["before"] + kept + present + text[found.end() :]
+    while match := compiled.search(text):
+        kept = match.groupdict().get("key") or ""
+        text = text[: match.start()] + match["before"] + kept + present + text[match.end() :]
     return text
 
 

@@ -112,9 +112,9 @@ def _less_repeated(
 
 def _is_in(id_RC: Ints, token_RT: Ints) -> Flags:
     """Return True for each id that is among the tokens of its row, except for the end mark and padding."""
-    found: Flags = np.array([np.isin(ids, tokens) for ids, tokens in zip(id_RC, token_RT, strict=True)])
-    found &= (id_RC != EOS_ID) & (id_RC != PAD_ID)
-    return found
+    is_in_RC: Flags = np.array([np.isin(ids, tokens) for ids, tokens in zip(id_RC, token_RT, strict=True)])
+    is_in_RC &= (id_RC != EOS_ID) & (id_RC != PAD_ID)
+    return is_in_RC
 
 
 def with_tokens(written_RT: Ints, token_R: Ints, parent_R: Ints) -> Ints:

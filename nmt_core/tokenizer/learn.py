@@ -113,7 +113,7 @@ def _take_over(config: PipelineConfig, out: Path) -> list[str]:
         tokenizer = Tokenizer(file)
         pieces = {tokenizer.piece(index) for index in range(tokenizer.vocab_size)}
         if missing := [
-            each for each in symbols(config.tokenizer, config.mix, _SIDES_OF[file.name]) if each not in pieces
+            symbol for symbol in symbols(config.tokenizer, config.mix, _SIDES_OF[file.name]) if symbol not in pieces
         ]:
             raise ConfigError(
                 f"tokenizer.start_from={file.parent}: {file.name} has no piece {missing[0]!r}: remove it from "
@@ -139,8 +139,8 @@ def _report(tokenizers: Tokenizers, files: Sequence[str], sample: Sample, **coun
         measured_pairs=len(sample),
         source=source.fit,
         target=target.fit,
-        unused_pieces={file: len(found) for file, found in unused.items()},
-        unused_examples=[piece for found in unused.values() for piece in found[:_EXAMPLES]],
+        unused_pieces={file: len(pieces_unused) for file, pieces_unused in unused.items()},
+        unused_examples=[piece for pieces_unused in unused.values() for piece in pieces_unused[:_EXAMPLES]],
         longest_pieces=sorted(pieces, key=lambda piece: (-len(piece), piece))[:_EXAMPLES],
         **counts,
     )

@@ -123,10 +123,10 @@ def resolve_here(corpus: ParallelCorpus, languages: LanguagesConfig) -> Resoluti
     if corpus.sha256:
         raise DataError(f"{corpus.address}: means several files, which one sha256 cannot describe: remove sha256")
     if path.is_dir():
-        found = sorted(str(file) for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
-        return Resolution(tuple(in_pairs(found, languages, corpus.address, only_data=True)))
-    found = sorted(str(file) for file in _glob(path) if file.is_file())
-    return Resolution(tuple(in_pairs(found, languages, corpus.address, only_data=False)))
+        names = sorted(str(file) for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+        return Resolution(tuple(in_pairs(names, languages, corpus.address, only_data=True)))
+    names = sorted(str(file) for file in _glob(path) if file.is_file())
+    return Resolution(tuple(in_pairs(names, languages, corpus.address, only_data=False)))
 
 
 def resolve_alone(corpus: MonolingualCorpus) -> Resolution | None:
@@ -144,16 +144,16 @@ def resolve_alone(corpus: MonolingualCorpus) -> Resolution | None:
     if corpus.sha256:
         raise DataError(f"{corpus.address}: means several files, which one sha256 cannot describe: remove sha256")
     candidates = path.iterdir() if path.is_dir() else _glob(path)
-    found = sorted(str(file) for file in candidates if file.is_file() and not file.name.startswith("."))
-    if not found:
+    names = sorted(str(file) for file in candidates if file.is_file() and not file.name.startswith("."))
+    if not names:
         raise DataError(f"{corpus.address}: holds no file: correct the address")
-    return Resolution(tuple(RequestedFile(name, corpus.side, alone=True) for name in found))
+    return Resolution(tuple(RequestedFile(name, corpus.side, alone=True) for name in names))
 
 
-def only(side: Side, found: Resolution) -> Resolution:
+def only(side: Side, resolution: Resolution) -> Resolution:
     """Return the files of parallel text that hold a side, to be read alone."""
-    files = tuple(replace(file, side=side, alone=True) for file in found.files if file.side in (side, "both"))
-    return replace(found, files=files)
+    files = tuple(replace(file, side=side, alone=True) for file in resolution.files if file.side in (side, "both"))
+    return replace(resolution, files=files)
 
 
 def in_pairs(names: list[str], languages: LanguagesConfig, address: str, *, only_data: bool) -> list[RequestedFile]:

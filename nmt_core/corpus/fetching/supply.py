@@ -142,9 +142,9 @@ class Supply:
                 f"{file.address} has sha256 {sha256}, but {file.sha256} is expected: fetch the file again, or "
                 "correct the recipe if the text was meant to change"
             )
-        if file.md5 and (found := _md5_of(path)) != file.md5:
+        if file.md5 and (md5 := _md5_of(path)) != file.md5:
             raise DataError(
-                f"{file.address} has md5 {found}, but {file.md5} is published: fetch the file again, or name "
+                f"{file.address} has md5 {md5}, but {file.md5} is published: fetch the file again, or name "
                 "another source of it"
             )
         return sha256

@@ -76,7 +76,7 @@ def judge(config: PipelineConfig, download: Artifact, pairs: pl.DataFrame, read:
     """
     clean, notes = _without_selection(config.clean)
     corpora = tuple(dict.fromkeys(pairs["corpus"].to_list()))
-    found: dict[str, Judged] = {}
+    by_reason: dict[str, Judged] = {}
     tables = []
     with _placed_lists(clean, config.languages) as lists:
         for name in corpora:
@@ -84,11 +84,11 @@ def judge(config: PipelineConfig, download: Artifact, pairs: pl.DataFrame, read:
             table = _normalised(pairs.filter(corpus=name), rules)
             tables.append(table)
             for one in [*_judged(table, rules), *_held_out(table, config, download)]:
-                known = found.setdefault(one.reason, one)
+                known = by_reason.setdefault(one.reason, one)
                 if known is not one:
                     _append(known, one)
     text = pl.concat(tables).select("corpus", "line", "source", "target", "fault")
-    return Preview(text, corpora, read, config.languages, list(found.values()), notes)
+    return Preview(text, corpora, read, config.languages, list(by_reason.values()), notes)
 
 
 @contextmanager
@@ -132,15 +132,15 @@ def _all_on(thresholds: FilterConfig) -> FilterConfig:
 
 def _judged(table: pl.DataFrame, rules: CleanRules) -> list[Judged]:
     active = filters.remedies(rules)
-    found = []
+    verdicts = []
     all_on = replace(rules, thresholds=_all_on(rules.thresholds))
     for step in filters.steps(all_on):
         measured = table.lazy()
         for measure in step.measures:
             measured = measured.with_columns(measure)
         rows = measured.collect()
-        found += [_one(rule, rows, is_on=rule.reason in active) for rule in step.filters]
-    return found
+        verdicts += [_one(rule, rows, is_on=rule.reason in active) for rule in step.filters]
+    return verdicts
 
 
 def _one(rule: Filter, rows: pl.DataFrame, *, is_on: bool) -> Judged:

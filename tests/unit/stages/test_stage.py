@@ -96,7 +96,7 @@ def test_a_damaged_artifact_is_made_anew_with_a_warning(run: Run, journal: Path,
     assert again[1].artifact == second.artifact
     assert ran(journal) == ["first", "second", "first"]
     (warning,) = [line for line in reporter.lines if line.startswith("WARNING")]
-    assert f"{number} does not match its sha256 in the manifest" in warning and "first is made anew" in warning
+    assert f"{number} does not match its sha256 in the manifest" in warning and "first is made again" in warning
     assert all(outcome.reused for outcome in run(FIRST, SECOND))
 
 

@@ -113,8 +113,8 @@ def _numbers() -> Filter:
 
 def _addresses() -> Filter:
     def items(text: pl.Expr) -> pl.Expr:
-        found = text.str.extract_all(_ADDRESS)
-        return found.list.eval(pl.element().str.to_lowercase().str.strip_chars_end(_BEHIND_ADDRESS))
+        addresses = text.str.extract_all(_ADDRESS)
+        return addresses.list.eval(pl.element().str.to_lowercase().str.strip_chars_end(_BEHIND_ADDRESS))
 
     return _same_items("addresses_differ", "clean.addresses_must_match", r"://|www\.|@", items)
 

@@ -28,8 +28,8 @@ def steps(rules: CleanRules) -> list[Step]:
     plain = Step([*of_form, *agreement.filters(rules)], form.measures(rules))
     lists = Step(word_lists.filters(rules))
     external = outside.steps(rules) if _has_both(rules) else []
-    found = [plain, *_of_words(rules), lists, *language.steps(rules), *external]
-    return [step for step in found if step.filters]
+    all_steps = [plain, *_of_words(rules), lists, *language.steps(rules), *external]
+    return [step for step in all_steps if step.filters]
 
 
 def _has_both(rules: CleanRules) -> bool:

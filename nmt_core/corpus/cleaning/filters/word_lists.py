@@ -28,12 +28,12 @@ def read(clean: CleanConfig, languages: LanguagesConfig) -> dict[str, pl.DataFra
     Raises:
         ConfigError: a list cannot be read or is empty.
     """
-    found: dict[str, pl.DataFrame] = {}
+    phrases: dict[str, pl.DataFrame] = {}
     for side, language in languages_by_side(languages).items():
         option = f"{side}_word_list"
         if file := getattr(clean, option):
-            found[side] = pl.DataFrame({"phrase": _phrases(file, f"clean.{option}", Spelling.of(clean, language))})
-    return found
+            phrases[side] = pl.DataFrame({"phrase": _phrases(file, f"clean.{option}", Spelling.of(clean, language))})
+    return phrases
 
 
 def filters(rules: CleanRules) -> list[Filter]:
@@ -42,8 +42,8 @@ def filters(rules: CleanRules) -> list[Filter]:
     for side in rules.sides:
         if getattr(rules.clean, f"{side}_word_list"):
             phrases = functools.partial(_placed, rules.word_lists.get(side, ""))
-            found = _found(pl.col(side), phrases)
-            active.append(Filter(f"{side}_word_list", f"clean.{side}_word_list", found.is_not_null(), found))
+            phrase = _found(pl.col(side), phrases)
+            active.append(Filter(f"{side}_word_list", f"clean.{side}_word_list", phrase.is_not_null(), phrase))
     return active
 
 
@@ -76,8 +76,8 @@ def _found(text: pl.Expr, phrases: Callable[[], list[str]]) -> pl.Expr:
         held = lower.gather(rows)
         hits = held.str.extract_many(phrases(), overlapping=True).to_list()
         first = [
-            next((phrase for phrase in found if _is_whole(phrase, sentence)), None)
-            for sentence, found in zip(held.to_list(), hits, strict=True)
+            next((phrase for phrase in candidates if _is_whole(phrase, sentence)), None)
+            for sentence, candidates in zip(held.to_list(), hits, strict=True)
         ]
         nothing = pl.repeat(None, len(series), dtype=pl.String, eager=True)
         return nothing.scatter(rows, pl.Series(first, dtype=pl.String)).rename(series.name)

@@ -70,7 +70,7 @@ def resolve(question: Question) -> Resolution:
 def _parquet_files(question: Question, address: str) -> dict[str, str]:
     """Return the path and sha256 (empty if the hub gives none) of every Parquet file, over all pages of the list."""
     assert question.ask
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     while address:
         requested = address
         entries, address = question.ask(requested)
@@ -78,8 +78,8 @@ def _parquet_files(question: Question, address: str) -> dict[str, str]:
             raise _unexpected(question.address, requested, entries)
         for entry in entries:
             if entry["path"].endswith(".parquet"):
-                found[entry["path"]] = (entry.get("lfs") or {}).get("oid", "")
-    return found
+                hashes[entry["path"]] = (entry.get("lfs") or {}).get("oid", "")
+    return hashes
 
 
 def _is_file_entry(entry: object) -> bool:

@@ -37,11 +37,11 @@ def resolve(question: Question) -> Resolution:
     """
     ids = {other.partition(":")[2] for other in question.others if other.startswith("mtdata:")} | {question.rest}
     with _ONE_AT_A_TIME:
-        found = _look_up(tuple(sorted(ids)))[question.rest]
-    if "close" in found:
-        hint = f"did you mean {', '.join(found['close'])}? " if found["close"] else ""
+        entry = _look_up(tuple(sorted(ids)))[question.rest]
+    if "close" in entry:
+        hint = f"did you mean {', '.join(entry['close'])}? " if entry["close"] else ""
         raise DataError(f"{question.address}: mtdata has no such id: {hint}`mtdata list` lists them all")
-    return resolution_of(found, question)
+    return resolution_of(entry, question)
 
 
 def resolution_of(entry: dict[str, Any], question: Question) -> Resolution:

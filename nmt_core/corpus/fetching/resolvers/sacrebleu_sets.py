@@ -61,13 +61,13 @@ def _find(question: Question) -> tuple[Any, str]:
     candidates += [f"{source}-{target}", f"{target}-{source}"]
     if pair and sorted(pair.split("-")) != sorted((source, target)):
         raise DataError(f"{question.address}: the recipe is from {source} to {target}: name the set of these languages")
-    found = next((candidate for candidate in candidates if candidate in dataset.langpairs), "")
-    if not found:
+    langpair = next((candidate for candidate in candidates if candidate in dataset.langpairs), "")
+    if not langpair:
         raise DataError(
             f"{question.address}: {name} is not in {source} and {target}, but in {', '.join(dataset.langpairs)}: name "
             "another test set"
         )
-    return dataset, found
+    return dataset, langpair
 
 
 def _wanted(dataset: Any, path: str, side: FileSide, question: Question) -> RequestedFile:

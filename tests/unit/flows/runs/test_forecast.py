@@ -241,5 +241,5 @@ def test_forecast_and_truth_are_compared_when_all_is_known() -> None:
 
 def test_a_busy_machine_is_named() -> None:
     assert forecasts.busy_line(Free(1, 1, None, load=0.4)) == ""
-    assert "3.1 want to compute for each CPU" in forecasts.busy_line(Free(1, 1, None, load=3.1))
+    assert "3.1 compete for each CPU" in forecasts.busy_line(Free(1, 1, None, load=3.1))
     assert Free.of(Path("nowhere")).load >= 0
