@@ -16,6 +16,7 @@ from flows.runs.sizes import Sizes, expected
 from flows.runs.span import Span, StageForecast
 from flows.settings import Settings
 from nmt_core.config import PipelineConfig
+from nmt_core.config.budget import SECONDS_PER_HOUR
 from nmt_core.errors import NmtError
 from nmt_core.stages.table import PlannedStage, plan
 
@@ -118,7 +119,7 @@ class Forecaster:
 
     def _may_end_early(self, span: Span) -> Span:
         """Return the range of a training that `patience` or the budget may end before its last update."""
-        train, budget = self._config.train, self._config.budget.max_hours * 3_600
+        train, budget = self._config.train, self._config.budget.max_hours * SECONDS_PER_HOUR
         if train.patience:
             fewest = min(1.0, train.patience * train.validate_every / train.max_updates)
             span = span.model_copy(update={"low": span.low * fewest})

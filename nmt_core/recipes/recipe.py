@@ -234,6 +234,8 @@ def _apply(values: dict[str, Any], override: str) -> None:
         value = yaml.safe_load(text) if text.strip() else text.strip()
     except yaml.YAMLError:
         raise ConfigError(f"--set {override}: the value is not valid YAML: put it in quotes") from None
+    if renamed := list(earlier_names(functools.reduce(lambda inner, step: {step: inner}, reversed(steps), value))):
+        raise ConfigError(f"--set {override}: {'; '.join(renamed)}: use the new name")
     place: Any = values
     try:
         for step in steps[:-1]:

@@ -162,6 +162,8 @@ WRONG: dict[str, tuple[Any, type[Exception], list[str]]] = {
     "half a thread": (lambda t, b: Translator.load(b, threads=1.5), ConfigError, ["threads=1.5", "whole number"]),
     "another device": (lambda t, b: Translator.load(b, device="gpu"), ConfigError, ["device='gpu'", "'cpu' or 'cuda'"]),
     "None among lines": (lambda t, b: t.translate(["a", None]), DataError, ["line 2 is None", "give a str"]),
+    "None": (lambda t, b: t.translate(None), DataError, ["lines=None", "give a str"]),
+    "one line of bytes": (lambda t, b: t.translate(b"a"), DataError, ["lines=b'a'", "give a str"]),
     "bytes": (lambda t, b: t.translate([b"a"]), DataError, ["line 1 is b'a'", "give a str"]),
     "None in a stream": (lambda t, b: list(t.translate_iterable([None])), DataError, ["line 1 is None"]),
     "no lines at once": (

@@ -97,7 +97,9 @@ def test_a_recipe_is_told_the_new_names(tmp_path: Path) -> None:
         "nmt recipes --upgrade",
     ):
         assert fact in str(raised.value)
-    with pytest.raises(ConfigError, match=r"train\.slice_tokens is now train\.micro_batch_tokens"):
+    with pytest.raises(
+        ConfigError, match=r"--set train\.slice_tokens=64: .* is now train\.micro_batch_tokens: use the"
+    ):
         load_recipe("quickstart", ["train.slice_tokens=64"])
 
 
