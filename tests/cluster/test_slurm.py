@@ -140,7 +140,7 @@ def test_a_job_that_waits_says_why_and_may_be_cancelled_before_it_runs(
     assert run.result().report()["updates"] == 10
 
 
-def test_two_jobs_and_that_of_another_user_run_side_by_side(training_of: TrainingOf, slurm: SlurmCluster) -> None:
+def test_two_jobs_and_another_users_job_run_side_by_side(training_of: TrainingOf, slurm: SlurmCluster) -> None:
     trainings = [training_of(f"store{i}", max_updates=100, seed=i) for i in (1, 2)]
     reporters = [Watched(), Watched()]
     runs = [

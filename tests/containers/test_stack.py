@@ -99,7 +99,7 @@ def test_a_wrong_password_is_refused_with_a_word(project: Project, trained: str)
     assert done.returncode != 0 and "401" in done.stderr, done.stderr
 
 
-def test_the_pages_of_both_servers_are_shown_to_whoever_has_the_password(project: Project) -> None:
+def test_the_pages_of_both_servers_are_shown_with_the_password(project: Project) -> None:
     statuses = {}
     for page in ("prefect", "mlflow"):
         for password in ("wrong", project.values["NMT_PASSWORD"]):

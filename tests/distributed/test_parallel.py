@@ -86,7 +86,7 @@ def alone(one: Artifact) -> Losses:
     ],
     ids=["2 DDP", "2 FSDP", "2x2 HSDP", "2 FSDP, checkpointed and packed"],
 )
-def test_the_losses_are_those_of_one_process(
+def test_the_losses_match_one_process(
     train: Any, config: Any, alone: Losses, processes: int, options: dict[str, Any]
 ) -> None:
     if "batching" in options:

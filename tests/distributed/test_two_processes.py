@@ -135,7 +135,7 @@ def test_two_processes_have_the_translations_and_scores_of_one(
 
 
 @pytest.mark.cpu(20)
-def test_two_processes_stop_and_one_goes_on(
+def test_two_processes_stop_and_one_resumes(
     start_training: Any, ranks: Ranks, one_process: Any, make_config: Any, tmp_path: Path
 ) -> None:
     """Each update has several passes. `torchrun` starts both processes, and tells them when the stage ends."""

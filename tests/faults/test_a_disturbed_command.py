@@ -123,7 +123,7 @@ def nmt(
 
 @pytest.mark.faults
 @pytest.mark.cpu(40)
-def test_a_preempted_command_says_so_and_goes_on(nmt: Command, curve: Curve) -> None:
+def test_a_preempted_command_says_so_and_resumes(nmt: Command, curve: Curve) -> None:
     """The exit code is 75 if training loses its machines, and 143 if the command itself gets the signal."""
     nmt.start("run", *RECIPE, "--until", "train")
     nmt.wait_for(lambda: nmt.updates(curve) >= 20)

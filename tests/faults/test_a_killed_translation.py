@@ -182,7 +182,7 @@ def quick_bundle(int8_bundle: Path, tmp_path: Path) -> Path:
 
 @faults
 @pytest.mark.cpu(20)
-def test_the_command_goes_on_after_sigterm(
+def test_the_command_resumes_after_sigterm(
     quick_bundle: Path, source: Path, zygote: Zygote, mlflow_database: Path, tmp_path: Path
 ) -> None:
     """The second command does only the rest, and its output has the bytes of a command that was not stopped."""

@@ -194,7 +194,7 @@ def test_who_has_lost_its_keepers_leaves_to_its_heirs_and_who_gets_no_further_is
 
 
 @nightly
-def test_another_number_of_processes_goes_on_with_the_same_losses(training: Maker, alone: Path, curve: Curve) -> None:
+def test_another_number_of_processes_resumes_with_the_same_losses(training: Maker, alone: Path, curve: Curve) -> None:
     job = training(STEADY, NO_DROPOUT)
     job.start(processes=2)
     job.wait_for_update(draw("resharded", EVERY + 5, UPDATES - 10))
@@ -209,7 +209,7 @@ def test_another_number_of_processes_goes_on_with_the_same_losses(training: Make
 
 @faults
 @pytest.mark.cpu(40)
-def test_when_one_of_two_nodes_is_gone_for_good_the_other_goes_on(
+def test_when_one_of_two_nodes_is_gone_for_good_the_other_continues(
     training: Maker, alone: Path, curve: Curve, free_port: int
 ) -> None:
     """Two `torchrun` agents run on the loopback. The first one keeps the rendezvous and stays."""

@@ -208,7 +208,7 @@ class Fault:
     wrong: list[str]
     stage: str
     says: list[str]
-    mended: list[str] = dataclasses.field(default_factory=list)
+    repaired: list[str] = dataclasses.field(default_factory=list)
     """Settings to use instead.
 
     Empty means that the text itself must change, so that there is nothing to resume from.
@@ -311,18 +311,18 @@ def test_a_fault_that_a_stage_meets_costs_that_stage_alone(home: Path, recipe_fi
     said = refusal(lambda: make_until(wrong, fault.stage, home))
     assert all(part.format(text=text) in said for part in fault.says), said
     assert half_made(home) == []
-    if fault.mended:
-        became, _ = make_until(load_recipe(recipe_file, fault.mended), fault.stage, home)
+    if fault.repaired:
+        became, _ = make_until(load_recipe(recipe_file, fault.repaired), fault.stage, home)
         assert became.pop(fault.stage) == "done"
         assert set(became.values()) == {"reused"}
 
 
-def test_the_command_line_says_it_in_one_line_and_goes_on(shared: Any, recipe_file: str, statuses: Statuses) -> None:
+def test_the_command_line_says_it_in_one_line_and_resumes(shared: Any, recipe_file: str, statuses: Statuses) -> None:
     fault, arguments = IN_A_STAGE["nothing left"], ["run", recipe_file, "--until", "clean"]
     said = message(shared(*arguments, "--set", *fault.wrong, code=1).stderr)
     assert all(part in said for part in fault.says), said
     assert half_made(shared.home) == []
-    became = statuses(last_line(shared(*arguments, "--set", *fault.mended, "--json")))
+    became = statuses(last_line(shared(*arguments, "--set", *fault.repaired, "--json")))
     assert became == {"download": "reused", "clean": "done"}
 
 

@@ -63,7 +63,7 @@ def modules() -> list[str]:
     return sorted(name for name in found if importlib.util.find_spec(name))
 
 
-def test_the_modules_are_those_of_the_project() -> None:
+def test_the_modules_belong_to_the_project() -> None:
     assert {"torch", "prefect", "mlflow", "onnxruntime", "polars", "yaml", "fasttext", "ray", "kubernetes"} - {
         "ray"
     } <= set(modules())

@@ -169,7 +169,7 @@ def cancel(up: Any, run: str) -> float:
     return seconds
 
 
-def test_a_cancelled_training_saves_ends_and_goes_on(
+def test_a_cancelled_training_saves_ends_and_resumes(
     up: Any, small_recipe: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """After Cancel, in the UI or by the API, training has time for a checkpoint, and no process is left."""

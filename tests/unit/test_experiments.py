@@ -54,7 +54,7 @@ def test_every_row_is_a_recipe(name: str, updates: int | None) -> None:
         assert config.average.strategy != "last" or config.average.checkpoints <= train.keep_checkpoints
 
 
-def test_rows_of_table_3_are_those_of_the_families() -> None:
+def test_rows_of_table_3_match_the_families() -> None:
     assert len(experiment("table3").rows) == 1 + 4 + 7 + 4 + 1
     found = experiment("table3", rows=["B", "F"])
     assert found.rows == [

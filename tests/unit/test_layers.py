@@ -14,7 +14,7 @@ ROOT = Path(nmt_core.__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-def test_the_layers_are_those_of_the_package() -> None:
+def test_the_layers_match_the_package() -> None:
     """`make check` holds the imports to the layers of pyproject.toml. The docstring shows them to readers."""
     contract = PROJECT["tool"]["importlinter"]["contracts"][0]
     declared = [{name.strip() for name in layer.split(":")} for layer in reversed(contract["layers"])]

@@ -99,7 +99,7 @@ def test_threads_may_share_a_translator_that_changes_its_search(tiny_bundle: Pat
     assert found == expected * 4
 
 
-def test_scores_are_those_of_the_model(translator: Translator, tiny_model: Transformer) -> None:
+def test_scores_match_the_model(translator: Translator, tiny_model: Transformer) -> None:
     pairs = [("the cat sees a dog.", "a dog"), ("now", "the small house and a cat"), ("a house", "")]
     scores = translator.score(pairs)
     for (source, target), score in zip(pairs, scores, strict=True):

@@ -68,7 +68,7 @@ def test_a_row_of_table_3_is_what_the_paper_says(row: str) -> None:
     assert [corpus.address for corpus in (config.corpus.dev[0], config.corpus.test[0])] == ["sacrebleu:wmt13"] * 2
 
 
-def test_one_vocabulary_gives_all_counts_of_table_3_but_that_of_the_big_model() -> None:
+def test_one_vocabulary_gives_all_counts_of_table_3_except_the_big_model() -> None:
     """Counts are linear in the vocabulary, so each row of the table bounds the number of pieces in the paper.
 
     Ten rows agree to the last digit of the paper, with the same vocabulary: 41,004 to 41,208 pieces, and not the "about

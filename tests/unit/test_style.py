@@ -68,7 +68,8 @@ def docstrings(file: Path) -> Lines:
 def prose(file: Path) -> Lines:
     """Return line and text of the comments, and of the strings that are sentences.
 
-    The strings of tests are often examples of text, so that only their docstrings and messages of assertions count.
+    The strings of tests are often examples of text, so that only their names, docstrings and
+    messages of assertions count.
     """
     text = file.read_text(encoding="utf-8")
     found = [*_messages(text), *docstrings(file)] if file in TESTS else []
@@ -82,6 +83,8 @@ def prose(file: Path) -> Lines:
 
 def _messages(text: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            yield node.lineno, node.name.replace("_", " ")
         for part in ast.walk(node.msg) if isinstance(node, ast.Assert) and node.msg else ():
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 yield node.lineno, part.value

@@ -81,7 +81,7 @@ def test_only_files_whose_costs_fit_together_are_chosen(tmp_path: Path, monkeypa
     assert reach.chosen(["a", "b", "c", "d"], seconds=3) == (["a", "c", "d"], 1)
 
 
-def test_the_costs_of_children_are_those_of_a_test(tmp_path: Path) -> None:
+def test_the_costs_of_children_match_a_test(tmp_path: Path) -> None:
     before = costs.spent()
     process: Any = subprocess.Popen(["sh", "-c", "while :; do :; done"])
     try:

@@ -354,7 +354,7 @@ def test_who_wants_no_scores_gets_the_same_translations(tiny_bundle: Path) -> No
 
 
 @pytest.mark.parametrize("search", [QUICK, SearchConfig(method="sample", max_length_offset=4)])
-def test_a_search_that_ranks_by_scores_has_them_even_if_nobody_wants_them(
+def test_a_search_that_ranks_by_scores_has_them_even_if_they_are_not_requested(
     search: SearchConfig, tiny_bundle: Path
 ) -> None:
     wanted, unwanted = (
@@ -448,7 +448,7 @@ def translate_with(folder: Path, share: float, sentences: list[str], **search: o
 
 
 @pytest.mark.parametrize("method", ["beam", "sample"])
-def test_translations_of_a_line_are_made_of_those_of_its_sentences(method: str, tiny_bundle: Path) -> None:
+def test_translations_of_a_line_are_made_of_its_sentences_translations(method: str, tiny_bundle: Path) -> None:
     search = changed(beam_size=4, n_best=3, method=method, max_length_offset=12, split_sentences="always")
     translator = Translator.load(tiny_bundle, search)
     line = translator.translate(" ".join(SENTENCES))
@@ -460,7 +460,7 @@ def test_translations_of_a_line_are_made_of_those_of_its_sentences(method: str, 
     assert len({line.text, *(other.text for other in line.alternatives)}) == 3
 
 
-def test_alignments_of_a_line_are_those_of_its_sentences(tiny_bundle: Path) -> None:
+def test_alignments_of_a_line_match_its_sentences(tiny_bundle: Path) -> None:
     translator = Translator.load(tiny_bundle, changed(alignments="words", split_sentences="always"))
     line = translator.translate("\n".join(SENTENCES))
     assert line.alignment and line.alignment.links

@@ -133,7 +133,7 @@ def test_a_worker_that_is_ended_saves_first_and_reconcile_closes_what_a_dead_mac
 
 
 @pytest.mark.nightly
-def test_a_run_without_a_heartbeat_is_crashed_and_somebody_is_told(
+def test_a_run_without_a_heartbeat_is_crashed_and_reported(
     up: Any, operator: Any, webhook: Any, small_recipe: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     operator.worker()

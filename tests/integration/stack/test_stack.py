@@ -145,7 +145,7 @@ def test_it_translates_what_it_has_made(retrained: Retrained, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_prefect_refuses_whoever_has_no_password(stack: Any) -> None:
+def test_prefect_refuses_requests_without_the_password(stack: Any) -> None:
     command = [sys.executable, "-m", "prefect", "flow", "ls"]
     environment = stack.environment("worker")
     del environment["PREFECT_API_AUTH_STRING"]
@@ -168,7 +168,7 @@ def test_prefect_lets_pages_of_no_other_site_read_or_write(stack: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["mlflow.localhost", "prefect.localhost"])
-def test_the_proxy_shows_pages_to_whoever_has_the_password(stack: Any, page: str) -> None:
+def test_the_proxy_shows_pages_with_the_password(stack: Any, page: str) -> None:
     statuses = []
     with httpx.Client(verify=False, trust_env=False) as client:  # the certificate is Caddy's own
         for login in ("nmt:wrong", f"nmt:{stack.values['NMT_PASSWORD']}"):

@@ -83,7 +83,7 @@ def test_an_epoch_holds_every_pair_once_and_another_follows(shards: TokenShards,
 
 
 @pytest.mark.parametrize("batching", ["padded", "packed"])
-def test_it_goes_on_from_anywhere(shards: TokenShards, batching: Batching) -> None:
+def test_it_resumes_from_anywhere(shards: TokenShards, batching: Batching) -> None:
     whole = load(shards, batching, Share(0, 2, 256), 120)
     last_of_first_epoch = max(update.number for update in whole if update.epoch == 0)
     for start in ((0, 0), (0, 7), (0, last_of_first_epoch), (0, last_of_first_epoch + 1), (1, 3)):

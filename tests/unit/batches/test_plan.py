@@ -106,7 +106,7 @@ def test_an_epoch_holds_every_pair_once(pairs: int, row_group_pairs: int, batchi
 
 @settings(max_examples=20)
 @given(st.integers(1, 40), batchings, seeds, st.integers(0, 3))
-def test_it_goes_on_from_any_update(first: int, batching: Batching, seed: int, epoch: int) -> None:
+def test_it_resumes_from_any_update(first: int, batching: Batching, seed: int, epoch: int) -> None:
     """The state of the data is the epoch and the number of the update."""
     corpus = Corpus(3_000, 20)
     whole = list(plan(corpus, batching, seed=seed).updates(epoch))

@@ -166,7 +166,7 @@ def stored(*addresses: str, **values: Any) -> index.StoredCorpus:
         ("CC0", "GPL", None, "CC0"),
     ],
 )
-def test_the_licence_is_that_of_the_recipe_as_it_is_now(
+def test_the_licence_comes_from_the_recipe_as_it_is_now(
     now: str, default: str, known: str | None, expected: str
 ) -> None:
     config = config_of({"address": ADDRESS, "licence": now, "citation": now}, licence=default).corpus

@@ -40,7 +40,7 @@ def of(metric: Any, hypotheses: list[str], references: list[str]) -> SentenceSta
 
 
 @pytest.mark.parametrize(("test", "option"), [("bootstrap", "bs"), ("randomisation", "ar")])
-def test_figures_are_those_of_sacrebleus_command(
+def test_figures_equal_sacrebleus_command(
     references: list[str], test: SignificanceTest, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     champion, challenger = damaged(references, 0.3, seed=2), damaged(references, 0.27, seed=3)
@@ -74,7 +74,7 @@ def test_the_figures_compared_are_no_extremes(references: list[str]) -> None:
         assert 0.002 < found.p_value < 0.9
 
 
-def test_an_interval_lies_around_the_score_and_is_that_of_corpus_score(references: list[str]) -> None:
+def test_an_interval_contains_the_score_and_equals_corpus_score(references: list[str]) -> None:
     hypotheses = damaged(references, 0.3, seed=2)
     bleu, chrf = scores_with_intervals("news", (hypotheses, references), "en", 1_000)
     for score in (bleu, chrf):

@@ -290,7 +290,7 @@ def test_the_first_task_that_fails_decides(workers: LocalWorkers, tasks: ModuleT
         next(results)
 
 
-def test_what_nobody_waits_for_any_more_ends(workers: LocalWorkers, tasks: ModuleType, tmp_path: Path) -> None:
+def test_tasks_that_are_no_longer_waited_for_end(workers: LocalWorkers, tasks: ModuleType, tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     ready.touch()
     others = psutil.Process().children()

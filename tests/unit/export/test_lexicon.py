@@ -73,7 +73,7 @@ def test_neighbours_are_explained_by_what_they_translate() -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 50, 1 << 20])
-def test_counts_are_those_of_the_paper(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_match_the_paper(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lexicon, "_CHUNK_LINKS", chunk)
     monkeypatch.setattr(lexicon, "_LEAST_POSTERIOR", 0.0)
     sources, targets, _ = text(words=12, lines=60)

@@ -75,7 +75,7 @@ def tied(model: Transformer) -> list[Transformer]:
     return models
 
 
-def test_a_tie_stops_nobody(tiny_model: Transformer) -> None:
+def test_a_tie_passes_the_gate(tiny_model: Transformer) -> None:
     steppers = [TorchStepper(model) for model in tied(tiny_model)]
     parity = compare(*steppers, SOURCES, SearchConfig(beam_size=3, n_best=3))
     assert parity.identical < len(SOURCES), "without a word on ties, beams are other ones"

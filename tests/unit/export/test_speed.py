@@ -56,7 +56,7 @@ def test_a_slow_model_has_three_rounds(both: tuple[Translator, Translator], monk
 
 
 @pytest.mark.parametrize(("true", "bound", "longer"), [(1.0, 0.8, False), (0.82, 0.8, True), (0.5, 0.8, False)])
-def test_rounds_go_on_while_it_is_not_clear_on_which_side_of_the_bound_a_model_is(
+def test_rounds_continue_while_it_is_not_clear_on_which_side_of_the_bound_a_model_is(
     both: tuple[Translator, Translator],
     monkeypatch: pytest.MonkeyPatch,
     true: float,

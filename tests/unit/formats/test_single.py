@@ -94,7 +94,7 @@ def test_a_column_that_no_row_has_is_refused(case: str) -> None:
         ("a.csv", b"1\n", b"1,now\n", "2"),
     ],
 )
-def test_a_column_is_waited_for_so_many_rows(name: str, bad: bytes, good: bytes, column: str) -> None:
+def test_a_column_is_waited_for_a_number_of_rows(name: str, bad: bytes, good: bytes, column: str) -> None:
     assert rows_of(name, bad * BAD + good, column) == ["missing_column"] * BAD + ["now"]
     with pytest.raises(DataError, match="no column"):
         rows_of(name, bad * (BAD + 1) + good, column)

@@ -255,7 +255,7 @@ def stages() -> dict[str, tuple[str, str]]:
     return {name: (base, text) for base, name, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)}
 
 
-def test_the_image_runs_as_nobody_special() -> None:
+def test_the_image_runs_as_an_unprivileged_user() -> None:
     found = stages()
     assert {"cpu", "gpu", "serve"} <= found.keys()
     assert all(base in found or base == "${BASE}" for base, _ in found.values())
@@ -327,7 +327,7 @@ def test_our_services_write_only_where_something_is_mounted() -> None:
         assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
 
 
-def test_the_proxy_offers_nobody_addresses_that_only_mlflow_reaches() -> None:
+def test_the_proxy_offers_no_addresses_that_only_mlflow_reaches() -> None:
     """MLflow's server offers clients the files in its S3 store, and clients outside would wait for that store."""
     text = (INFRA / "proxy" / "Caddyfile").read_text(encoding="utf-8")
     assert text.count("reverse_proxy mlflow:5000") == text.count(f"respond {SERVER_INFO_ENDPOINT} 404") == 2

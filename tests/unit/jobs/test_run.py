@@ -83,7 +83,7 @@ def test_every_line_has_its_line_and_the_journal_alone_is_left(job: Any, source:
 
 
 @pytest.mark.parametrize("chunks", [0, 1, 5, 9])
-def test_a_stopped_job_goes_on_and_ends_with_the_same_bytes(
+def test_a_stopped_job_resumes_and_ends_with_the_same_bytes(
     chunks: int, job: Any, source: Path, tmp_path: Path, undisturbed: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -208,7 +208,7 @@ def test_a_bundle_that_has_changed_is_refused(job: Any, source: Path, tmp_path: 
         run_job(JobRequest("tiny"), pinned, job.folder(order), job.means)
 
 
-def test_a_chunk_of_somebody_else_is_waited_for_and_a_lost_one_is_taken_over(
+def test_a_chunk_of_another_process_is_waited_for_and_a_lost_one_is_taken_over(
     job: Any, source: Path, tmp_path: Path, undisturbed: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process holds two chunks.
@@ -293,7 +293,7 @@ def test_one_that_comes_back_to_life_when_all_is_done_says_so(
     assert sorted(file.name for file in (tmp_path / "out.parquet.job").iterdir()) == ["done.json", "plan.json"]
 
 
-def test_rows_that_go_while_they_are_read_are_those_of_a_job_that_others_have_ended(
+def test_rows_that_go_while_they_are_read_belong_to_a_job_that_others_have_ended(
     job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = job.order(source, tmp_path / "out.txt")

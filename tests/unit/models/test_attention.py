@@ -58,7 +58,7 @@ def stream(lengths: list[int]) -> Packed:
     ),
     st.integers(0, 2**31),
 )
-def test_packed_attention_is_that_of_each_sentence_by_itself(sizes: list[tuple[int, int]], seed: int) -> None:
+def test_packed_attention_equals_each_sentence_by_itself(sizes: list[tuple[int, int]], seed: int) -> None:
     """Forward and backward, in one dense [N, N] matrix with a mask of the sentences.
 
     Some sentences may have no keys.

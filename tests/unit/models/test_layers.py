@@ -23,7 +23,7 @@ WHOLE = Padded()
 SMALL = {"d_model": 16, "d_ff": 32, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2}
 
 
-def test_positions_are_those_of_the_paper() -> None:
+def test_positions_match_the_paper() -> None:
     encoding = sinusoidal_positions(50, 8)
     for position in range(50):
         for i in range(4):

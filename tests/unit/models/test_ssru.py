@@ -46,7 +46,7 @@ def test_its_gradient_is_the_formula_s() -> None:
     torch.testing.assert_close(*gradients)
 
 
-def test_the_unit_is_that_of_the_paper() -> None:
+def test_the_unit_equals_the_paper() -> None:
     torch.manual_seed(2)
     unit = Ssru(ModelConfig(d_model=WIDTH, num_heads=2, decoder_autoregression="ssru"))
     unit.forget_bias.data.normal_()

@@ -39,7 +39,7 @@ def ids(rows: int, length: int, seed: int = 0) -> Tensor:
     [(ModelConfig(), 63_045_632, 65_000_000), (ModelConfig(**BIG), 214_171_648, 213_000_000)],
     ids=["base", "big"],
 )
-def test_the_size_is_that_of_the_paper(config: ModelConfig, parameters: int, published: int) -> None:
+def test_the_size_equals_the_paper(config: ModelConfig, parameters: int, published: int) -> None:
     """Table 3 of Vaswani et al. (2017) gives 65 and 213 million for "about 37,000" shared pieces.
 
     With exactly 37,000, its own sizes make 63.0 and 214.2 million. No single vocabulary gives both figures, and they

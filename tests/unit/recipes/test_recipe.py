@@ -294,7 +294,7 @@ def test_changes_of_a_form_are_separated_by_commas_and_lines(text: str, changes:
     assert split_changes(text) == changes
 
 
-def test_changes_of_a_form_are_those_of_the_command_line(recipe: Path) -> None:
+def test_changes_of_a_form_match_the_command_line(recipe: Path) -> None:
     asked = ["train.max_updates=60", "corpus.toy.pairs=2100", "evaluate.sentences=[One]"]
     values = load_recipe(str(recipe)).model_dump(mode="json")
     assert with_changes(values, ", ".join(asked)) == load_recipe(str(recipe), asked)

@@ -87,7 +87,7 @@ def test_each_position_is_linked_to_what_it_takes_most_of() -> None:
     assert links_of(np.zeros((0, 3), dtype=np.float32)) == links_of(np.zeros((3, 0), dtype=np.float32)) == ()
 
 
-def test_links_are_those_of_the_attention(tiny_bundle: Path) -> None:
+def test_links_match_the_attention(tiny_bundle: Path) -> None:
     """Links are found without a batch, from the graph that returns attention. The first two ids are a tag."""
     source, target = [5, 9, 30, 31, 32, 40], (50, 51, 52)
     [[found]] = Aligner(tiny_bundle / "fp32", 64).align([source], [[Hypothesis(target, -1.0)]], skipped=2)
@@ -122,7 +122,7 @@ def test_a_translation_says_which_words_belong_together(tiny_bundle: Path) -> No
         assert all(source < len(line.split()) for source, _ in one.alignment.links)
 
 
-def test_pieces_are_those_of_the_text(tiny_bundle: Path) -> None:
+def test_pieces_match_the_text(tiny_bundle: Path) -> None:
     for line, one in zip(LINES, aligning(tiny_bundle, "pieces").translate(LINES), strict=True):
         if one.alignment:
             assert "".join(one.alignment.source).replace("▁", " ").strip() == line

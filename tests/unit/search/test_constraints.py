@@ -153,7 +153,7 @@ def test_the_greatest_length(factor: float, offset: int, tokens: int, most: int,
         assert found.cut and len(found.ids) == most
 
 
-def test_positions_are_those_of_the_longer_side() -> None:
+def test_positions_match_the_longer_side() -> None:
     check_positions(SearchConfig(max_source_tokens=100, max_length_offset=9), 110, "here")
     short = SearchConfig(max_source_tokens=100, max_length_factor=0.5, max_length_offset=9)
     check_positions(short, 101, "here")

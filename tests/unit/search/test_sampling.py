@@ -174,7 +174,7 @@ def test_random_numbers_golden() -> None:
     assert found.min() >= 0 and found.max() < 1
 
 
-def test_a_score_is_that_of_the_model_and_not_of_what_was_drawn_from(scripted) -> None:
+def test_a_score_comes_from_the_model_and_not_from_the_changed_distribution(scripted) -> None:
     [[found]] = sample(scripted(Ending({(): {A: 0.6, B: 0.4}})), [[A]], sampling(top_k=1, temperature=3.0))
     assert found.ids == (A,) and found.score == pytest.approx(math.log(0.6)) and not found.cut
 

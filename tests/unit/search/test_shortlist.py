@@ -192,9 +192,7 @@ def test_a_recurrent_model_is_held_to_a_list_as_well(tmp_path: Path) -> None:
     st.integers(1, PIECES),
     st.integers(1, 9),
 )
-def test_the_list_of_a_batch_is_that_of_its_sentences(
-    sources: list[list[int]], frequent: int, translations: int
-) -> None:
+def test_the_list_of_a_batch_joins_its_sentences(sources: list[list[int]], frequent: int, translations: int) -> None:
     shortlist = shortlist_of(frequent, translations)
     listed = shortlist.of_batch(pad_sources(sources))
     own = [allowed(source, shortlist) for source in sources]

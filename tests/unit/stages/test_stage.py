@@ -175,7 +175,7 @@ def test_a_failed_stage_leaves_nothing_behind(run: Run, store: Store, journal: P
     assert ran(journal) == ["started", "started"]
 
 
-def test_a_failed_stage_that_can_resume_goes_on(run: Run, store: Store, journal: Path) -> None:
+def test_a_failed_stage_that_can_resume_resumes(run: Run, store: Store, journal: Path) -> None:
     resumable = replace(FAILS, resumable=True)
     with pytest.raises(StageError, match="not today"):
         run(resumable)
@@ -270,10 +270,10 @@ def test_what_a_run_learns_is_in_the_fingerprint_that_the_next_run_looks_for(
     assert not partials(store)
 
 
-def test_whoever_waits_finds_what_was_learnt_meanwhile(store: Store, journal: Path, learning: None) -> None:
+def test_a_waiting_stage_finds_what_was_learnt_meanwhile(store: Store, journal: Path, learning: None) -> None:
     config = PipelineConfig.model_validate(SMALL)
 
-    class GoingOn(SilentReporter):
+    class Releasing(SilentReporter):
         """Reporter that releases the other thread as soon as this one waits for it."""
 
         def log(self, message: str) -> None:
@@ -282,7 +282,7 @@ def test_whoever_waits_finds_what_was_learnt_meanwhile(store: Store, journal: Pa
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(run_stage, LEARNS, config, store, {}, Job(SilentReporter(), Resources()))
         until(lambda: ran(journal))
-        second = run_stage(LEARNS, config, store, {}, Job(GoingOn(), Resources()))
+        second = run_stage(LEARNS, config, store, {}, Job(Releasing(), Resources()))
     assert second.reused
     assert second.artifact == first.result().artifact
     assert ran(journal) == ["learns"]
@@ -325,10 +325,10 @@ def test_of_two_processes_one_works_and_the_other_reuses(
     assert len(list(store.published())) == 1
 
 
-def test_whoever_waits_is_told_so(start: Callable[..., subprocess.Popen[str]], journal: Path, store: Store) -> None:
+def test_a_waiting_stage_reports_it(start: Callable[..., subprocess.Popen[str]], journal: Path, store: Store) -> None:
     messages: list[str] = []
 
-    class GoingOn(SilentReporter):
+    class Releasing(SilentReporter):
         """Reporter that releases the other process as soon as this one reports that it waits for it."""
 
         def log(self, message: str) -> None:
@@ -337,7 +337,7 @@ def test_whoever_waits_is_told_so(start: Callable[..., subprocess.Popen[str]], j
 
     start()
     until(lambda: ran(journal))
-    outcome = run_stage(WAITS, PipelineConfig.model_validate(SMALL), store, {}, Job(GoingOn(), Resources()))
+    outcome = run_stage(WAITS, PipelineConfig.model_validate(SMALL), store, {}, Job(Releasing(), Resources()))
     assert outcome.reused
     assert messages == ["another process is making waiting: waiting"]
 

@@ -271,5 +271,5 @@ def test_why_names_versions_that_differ(
     assert ("do not count" in found) == (not here)
 
 
-def test_the_names_are_those_of_the_table() -> None:
+def test_the_names_match_the_table() -> None:
     assert list(STAGES) == list(STAGE_NAMES)

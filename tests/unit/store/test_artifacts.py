@@ -129,7 +129,7 @@ def test_a_damaged_manifest_says_what_to_do(make: Maker) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "\0" * 300])
-def test_one_that_is_no_manifest_stops_nobody_else(store: Store, make: Maker, text: str) -> None:
+def test_a_file_that_is_not_a_manifest_hides_no_other(store: Store, make: Maker, text: str) -> None:
     whole, damaged = make("clean", "whole"), make("clean", "damaged")
     (damaged.path / MANIFEST).write_text(text)
     assert store.local("clean", damaged.fingerprint) is store.manifest("clean", damaged.fingerprint) is None

@@ -115,7 +115,7 @@ def test_the_lineage_reaches_to_what_other_machines_have_made(url: str, tmp_path
     assert there.manifest("split", "0" * 32) is None
 
 
-def test_what_is_in_no_store_is_found_by_nobody(url: str, tmp_path: Path) -> None:
+def test_what_is_in_no_store_is_not_found(url: str, tmp_path: Path) -> None:
     store = machine(url, tmp_path)
     assert store.find("clean", "0" * 32) is store.knows("clean", "0" * 32) is None
     with pytest.raises(ArtifactError, match="there is none"):
@@ -166,7 +166,7 @@ def test_what_is_shared_already_is_not_uploaded_again(url: str, tmp_path: Path) 
     assert after == before
 
 
-def test_a_store_that_does_not_answer_stops_nobody_who_has_shared_everything(
+def test_a_store_that_does_not_answer_stops_no_run_that_has_shared_everything(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     here = machine(f"file://{tmp_path}/objects", tmp_path)
@@ -252,7 +252,9 @@ def test_an_upload_that_was_killed_between_its_parts_is_told_of(s3_folder: str, 
 
 
 @pytest.mark.parametrize("fault", ["damaged", "missing"])
-def test_an_artifact_without_one_of_its_objects_is_made_anew_and_mended(url: str, tmp_path: Path, fault: str) -> None:
+def test_an_artifact_without_one_of_its_objects_is_made_again_and_repaired(
+    url: str, tmp_path: Path, fault: str
+) -> None:
     made = make(machine(url, tmp_path / "here"), "hello")
     digest = made.manifest().outputs["deep/data [1].txt"].sha256
     with Objects(url)._named() as (store, root):

@@ -202,7 +202,7 @@ def test_a_file_that_is_not_finished_never_appears(folder: str) -> None:
     assert names(folder) == ["another"]
 
 
-def test_drafts_of_one_file_are_swept_and_those_of_others_stay(folder: str) -> None:
+def test_drafts_of_one_file_are_swept_and_others_stay(folder: str) -> None:
     others = ["a.txt.download.partial", "a.txt.gz.0a1b2c3d.partial", "b.txt.0123abcd.partial"]
     for name in ("a.txt", "a.txt.0123abcd.partial", *others):
         storage.write_bytes([b"x"], f"{folder}/{name}")

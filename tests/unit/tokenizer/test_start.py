@@ -14,7 +14,7 @@ from nmt_core.tokenizer.tokenizer import SPM_FILE
 
 
 @pytest.mark.parametrize("vocabularies", ["joint", "separate"])
-def test_the_files_are_those_of_the_model_and_the_report_is_of_the_new_text(
+def test_the_files_match_the_model_and_the_report_is_of_the_new_text(
     tiny: dict[str, Artifact], learn: Any, tmp_path: Path, vocabularies: str
 ) -> None:
     learn(tmp_path / "theirs", vocabularies=vocabularies, vocab_size=600)

@@ -132,9 +132,7 @@ def test_the_mean_is_exact_where_fp32_sums_are_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("strategy", "expected"), [("best", ["1", "3"]), ("last", ["3", "4"])])
-def test_the_best_are_those_of_the_lowest_dev_loss(
-    bench: MakeBench, good: Weights, strategy: str, expected: list[str]
-) -> None:
+def test_the_best_have_the_lowest_dev_loss(bench: MakeBench, good: Weights, strategy: str, expected: list[str]) -> None:
     noise = {1: 0.2, 2: 1.0, 3: -0.2, 4: 1.0}
     files = {f"{update:09d}": off(good, by) for update, by in noise.items()}
     report = bench(strategy).average(files)
@@ -190,7 +188,7 @@ def test_a_moving_average_is_no_checkpoint(bench: MakeBench, good: Weights, stra
 
 
 @pytest.mark.parametrize("strategy", ["last", "best", "ema"])
-def test_what_the_trainer_leaves_is_taken_and_its_losses_are_those_of_training(
+def test_what_the_trainer_leaves_is_taken_with_the_losses_of_training(
     bench: MakeBench, trained: Artifact, strategy: str
 ) -> None:
     report = bench(strategy, 3).average_of(trained)

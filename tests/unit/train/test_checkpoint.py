@@ -62,7 +62,7 @@ def equal(one: list[Tensor], other: list[Tensor]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def test_training_goes_on_as_if_it_had_not_stopped(tmp_path: Path, world: World) -> None:
+def test_training_resumes_as_if_it_had_not_stopped(tmp_path: Path, world: World) -> None:
     checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=3)
     progress = Progress(update=3, epoch=1, batch=2, best_dev_loss=4.5, losses=LossWindow(7, 2.5, 0.25), rollbacks=1)
     checkpoints.save(training.training, progress, with_weights=True)

@@ -237,7 +237,7 @@ def test_the_learning_rate_knows_nothing_of_these_options(make_config: Callable[
         assert rates[0] == rates[1]
 
 
-def test_the_stage_says_from_which_training_it_goes_on(
+def test_the_stage_says_from_which_training_it_resumes(
     start_training: Any, ranks: Ranks, make_config: Callable[..., PipelineConfig], tmp_path: Path, reporter: Any
 ) -> None:
     """Through the real stage: each training keeps a fingerprint of its own."""

@@ -107,7 +107,7 @@ def test_a_table_lists_the_costliest_operators(traced: Artifact) -> None:
     assert shares == sorted(shares, reverse=True)
 
 
-def test_the_weights_are_those_of_a_training_that_nobody_looked_at(
+def test_the_weights_equal_a_training_without_a_profile(
     traced: Artifact, start_training: Any, ranks: Ranks, config: PipelineConfig, tmp_path: Path
 ) -> None:
     plain = start_training(config, Store(tmp_path), SilentReporter(), launcher=ranks.launcher(2))

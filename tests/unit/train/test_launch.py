@@ -175,7 +175,7 @@ def test_a_disturbed_run_ends_with_the_curve_of_an_undisturbed_one(
     assert_equal(artifact, undisturbed)
 
 
-def test_a_spent_budget_ends_training_with_a_checkpoint_and_a_larger_one_goes_on_from_there(
+def test_a_spent_budget_ends_training_with_a_checkpoint_and_a_larger_one_resumes_from_there(
     start_training: Train, ranks: Ranks, make_config: Any, config: PipelineConfig, undisturbed: Artifact, tmp_path: Path
 ) -> None:
     store, launcher = Store(tmp_path), ranks.launcher()

@@ -39,7 +39,7 @@ def test_the_rate_may_be_constant() -> None:
     assert {learning_rate(update, config, d_model=512) for update in (1, 4_000, 100_000)} == {0.7}
 
 
-def test_adadelta_is_that_of_the_paper() -> None:
+def test_adadelta_equals_the_paper() -> None:
     """Reference: Zeiler 2012, algorithm 1, step by step."""
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
     holder = torch.nn.Module()
@@ -66,7 +66,7 @@ def test_the_optimizer_is_the_papers() -> None:
 
 
 @pytest.mark.parametrize(("name", "decay"), [("adam", 0.0), ("adamw", 0.1)])
-def test_adam_is_that_of_the_papers(name: str, decay: float) -> None:
+def test_adam_equals_the_papers(name: str, decay: float) -> None:
     """Reference: Kingma and Ba 2015, algorithm 1, and with decay Loshchilov and Hutter 2019, algorithm 2."""
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
     holder = torch.nn.Module()

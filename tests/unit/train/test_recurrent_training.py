@@ -106,7 +106,7 @@ def test_adadelta_needs_no_rate_to_be_chosen(train: Any) -> None:
 
 
 @pytest.mark.parametrize(("kind", "options"), [("search", ADADELTA), ("dot", QUICK)])
-def test_a_stopped_run_goes_on_with_the_same_weights(
+def test_a_stopped_run_resumes_with_the_same_weights(
     train: Any, tmp_path: Path, kind: str, options: dict[str, Any]
 ) -> None:
     options = options | {"max_updates": 20, "validate_every": 10, "checkpoint_every": 10, "dropout": 0.2}

@@ -34,7 +34,7 @@ def test_nothing_is_said_if_all_have_the_same(processes: int) -> None:
     assert said(processes, max_tokens=25_000, micro_batch_tokens=2_048) == ""
 
 
-def test_too_few_tokens_for_so_many_processes() -> None:
+def test_too_few_tokens_for_this_many_processes() -> None:
     advice = said(8, max_tokens=256, micro_batch_tokens=128, max_tokens_per_pass=256)
     facts = (
         r"^2 micro-batches",

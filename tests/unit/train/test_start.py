@@ -99,7 +99,7 @@ def moments(trainer: Trainer) -> list[torch.Tensor]:
     return [state["exp_avg_sq"].clone() for state in trainer._optimizer.state.values()]
 
 
-def test_a_training_goes_on_from_the_loss_of_the_model_that_it_starts_from(
+def test_a_training_begins_with_the_loss_of_the_model_that_it_starts_from(
     trainings: Trainings, child: Any, make_config: Any, parent: Artifact
 ) -> None:
     trainer = trainings.trainer(child(), "tuned")
@@ -139,7 +139,7 @@ def test_moments_are_kept_or_begin_anew(trainings: Trainings, child: Any, make_c
     assert kept.progress.update == 0
 
 
-def test_a_start_that_was_killed_goes_on_from_its_own_checkpoint(
+def test_a_start_that_was_killed_resumes_from_its_own_checkpoint(
     trainings: Trainings, child: Any, parent: Artifact
 ) -> None:
     """This holds even if the model that it started from no longer exists."""

@@ -126,7 +126,7 @@ def scored(fit_in: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
 
 
 @pytest.mark.parametrize("name", ["dev_loss", "dev_chrf"])
-def test_the_weights_that_are_kept_are_those_of_the_best_and_the_last(
+def test_the_weights_of_the_best_and_the_last_are_kept(
     fit: Any, scored: tuple[Path, Curve], tmp_path: Path, name: str
 ) -> None:
     folder, validations = scored if name == "dev_chrf" else (tmp_path / "run", fit(WILD | KEEPING).validations)

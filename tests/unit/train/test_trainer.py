@@ -119,7 +119,7 @@ def test_packed_passes_of_any_size_make_the_same_update(train: Any, make_config:
         torch.testing.assert_close(found[256][1][name], tensor, rtol=1e-3, atol=1e-4)
 
 
-def test_a_stop_that_finds_no_room_tells_from_where_another_run_goes_on(
+def test_a_stop_that_finds_no_room_reports_from_where_another_run_resumes(
     pairs: tuple[TokenShards, DevSet], make_config: Any, world: World, tmp_path: Path
 ) -> None:
     config = make_config(train=SHORT)
@@ -138,7 +138,7 @@ def lateness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("lateness")
 @pytest.mark.parametrize("stop_at", [25, 33])
-def test_a_stopped_run_goes_on_with_the_same_curve_to_the_same_weights(
+def test_a_stopped_run_resumes_with_the_same_curve_to_the_same_weights(
     train: Any, make_config: Any, tmp_path: Path, undisturbed: tuple[Path, Points], stop_at: int
 ) -> None:
     """Training may be stopped anywhere: between two points of the curve as well as at one."""

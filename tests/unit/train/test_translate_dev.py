@@ -51,7 +51,7 @@ def samples(said: list[str]) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_translations_and_scores_are_those_of_a_registered_model(
+def test_translations_and_scores_match_a_registered_model(
     tiny: dict[str, Artifact],
     tokenizers: Tokenizers,
     model: Transformer,
@@ -76,7 +76,7 @@ def test_translations_and_scores_are_those_of_a_registered_model(
     assert [sample[1:] for sample in samples(said)] == list(zip(*shown, strict=True))
 
 
-def test_training_goes_on_with_dropout(
+def test_training_continues_with_dropout(
     tiny: dict[str, Artifact], tokenizers: Tokenizers, model: Transformer, make_config: Any, world: World
 ) -> None:
     config = make_config(train={"dev_sentences": 2}).train

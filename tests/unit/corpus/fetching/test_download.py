@@ -354,7 +354,7 @@ def test_ctrl_c_does_not_wait_for_a_silent_server(web: Any, recipe: Recipe) -> N
     assert "KeyboardInterrupt" in errors
 
 
-def test_after_kill_9_the_next_run_goes_on_even_with_another_recipe(web: Any, good: Answers, recipe: Recipe) -> None:
+def test_after_kill_9_the_next_run_resumes_even_with_another_recipe(web: Any, good: Answers, recipe: Recipe) -> None:
     going_on, cut = threading.Event(), 1_000
 
     def slow(request: Any) -> None:

@@ -70,7 +70,7 @@ def test_a_login_comes_from_netrc_for_its_host_alone(
     assert "sesame" not in str(raised.value)
 
 
-def test_a_connection_cut_in_the_middle_goes_on_where_it_broke(web: Any, good: Answers, fetcher: Fetcher) -> None:
+def test_a_connection_cut_in_the_middle_resumes_where_it_broke(web: Any, good: Answers, fetcher: Fetcher) -> None:
     address = web.serve("a.bin", good(TEXT, cut=CUT), good(TEXT, cut=CUT), good(TEXT))
 
     assert fetch(fetcher, address) == TEXT
@@ -337,7 +337,7 @@ def test_a_run_that_is_being_ended_fetches_no_more(web: Any, good: Answers, fetc
         fetch(fetcher, web.serve("a.bin", good(TEXT)))
 
 
-def test_nobody_is_waited_for_when_the_run_is_being_ended(web: Any, says: Answers, tmp_path: Path) -> None:
+def test_no_server_is_waited_for_when_the_run_is_being_ended(web: Any, says: Answers, tmp_path: Path) -> None:
     fetcher = Fetcher(tmp_path / "parts")
     threading.Timer(0.2, fetcher.stop.set).start()
 
@@ -414,7 +414,7 @@ def test_after_kill_9_the_next_process_asks_for_the_rest(web: Any, good: Answers
     assert web.asked("Range") == [None, f"bytes={CUT}-"]
 
 
-def test_what_nobody_goes_on_with_is_swept_away(web: Any, good: Answers, fetcher: Fetcher) -> None:
+def test_parts_that_no_run_resumes_are_swept_away(web: Any, good: Answers, fetcher: Fetcher) -> None:
     old, new = web.serve("old.bin", good(TEXT)), web.serve("new.bin", good(TEXT))
     fetch(fetcher, old)
     for path in fetcher.folder.rglob("*"):

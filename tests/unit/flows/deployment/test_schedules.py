@@ -161,7 +161,7 @@ def test_a_retraining_waits_if_the_recipe_says_so(client: SyncPrefectClient, dep
     assert second.state_name == "AwaitingConcurrencySlot"
 
 
-def test_a_limit_that_somebody_raised_is_kept(client: SyncPrefectClient, deploy: Any) -> None:
+def test_a_limit_that_was_raised_is_kept(client: SyncPrefectClient, deploy: Any) -> None:
     entry = deploy("raised")
     found = client.read_deployment_by_name(entry.full_name)
     client.update_deployment(found.id, DeploymentUpdate(concurrency_limit=3))

@@ -60,7 +60,7 @@ def test_so_it_is_in_a_list_and_a_paragraph(text: str) -> None:
             assert texts_of(page) == texts_of(html.escape(around.removeprefix("- ").format(text)))
 
 
-def test_the_texts_are_live_where_nobody_escapes_them() -> None:
+def test_the_texts_are_live_without_escapes() -> None:
     live = "".join(render(text) for text in HOSTILE)
     assert all(tag in live for tag in ("<img", "<script>", "<a href", "<h1>", "<ul>", "<ol>", "<hr", "<code>"))
 

@@ -65,7 +65,7 @@ def test_computed_positions_are_drawn_by_their_formula(
     assert "learned" not in text
 
 
-def test_learned_positions_are_those_of_the_model(
+def test_learned_positions_match_the_model(
     make_run: Callable[..., Exported], tiny_tokenizer: Tokenizer, bundle_of: Callable[[TranslationModel], Path]
 ) -> None:
     run = make_run("positions=learned")

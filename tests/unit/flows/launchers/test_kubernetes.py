@@ -181,7 +181,7 @@ def test_a_job_of_the_same_name_that_has_ended_makes_room(launcher_of: Make, fol
     ]
 
 
-def test_a_job_that_somebody_deletes_has_failed(launcher_of: Make, folder: Path, cluster: Any) -> None:
+def test_a_job_that_is_deleted_has_failed(launcher_of: Make, folder: Path, cluster: Any) -> None:
     with launcher_of("echo up; sleep 60").launch(folder) as job:
         lines = []
         for line in job.lines():

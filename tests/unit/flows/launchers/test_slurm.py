@@ -289,7 +289,7 @@ class TestTheScriptOfThePackage:
         wait_for(lambda: slurm.states() == ["COMPLETED"])
         assert (folder / "slurm-1.log").read_text() == "meet at 127.0.0.1:20001\n"
 
-    def test_its_exit_code_is_that_of_the_training(
+    def test_its_exit_code_comes_from_the_training(
         self, start: Callable[[str], None], slurm: Any, wait_for: Wait
     ) -> None:
         start("exit 7")

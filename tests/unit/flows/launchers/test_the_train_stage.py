@@ -87,7 +87,7 @@ def _ports_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.cpu(40)
-def test_on_slurm_it_is_cancelled_and_goes_on_to_the_end(training: Training, slurm: Any) -> None:
+def test_on_slurm_it_is_cancelled_and_resumes_to_the_end(training: Training, slurm: Any) -> None:
     launcher = SlurmLauncher(settings_for("slurm"), "tiny", poll=0.2)
     with pytest.raises(InterruptionError):
         training.by(launcher, Acting(25, interrupt))
@@ -100,7 +100,7 @@ def test_on_slurm_it_is_cancelled_and_goes_on_to_the_end(training: Training, slu
 
 @pytest.mark.slow
 @pytest.mark.cpu(25)
-def test_on_kubernetes_it_is_evicted_and_goes_on_to_the_end(training: Training, cluster: Any) -> None:
+def test_on_kubernetes_it_is_evicted_and_resumes_to_the_end(training: Training, cluster: Any) -> None:
     def evict() -> None:
         (running,) = cluster.jobs.values()
         running.process.terminate()

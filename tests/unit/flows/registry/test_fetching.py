@@ -71,7 +71,7 @@ def test_it_names_the_setting_by_which_clients_ask_s3_themselves(
         fetch_model("models:/quickstart/1", tmp_path, settings_of(tmp_path, silent_server), seconds=0.2)
 
 
-def test_files_go_through_the_server_unless_somebody_decides_otherwise(
+def test_files_go_through_the_server_unless_a_setting_decides_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mlflow.environment_variables import MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD as DOWNLOAD

@@ -43,7 +43,7 @@ print(json.dumps(ours))
     assert all(Path(file).is_relative_to(package) for file in loaded.values())
 
 
-def test_the_files_are_those_of_this_package_except_for_its_name(packed: PackedCode) -> None:
+def test_the_files_equal_this_package_except_for_its_name(packed: PackedCode) -> None:
     source, name = Path(nmt_core.__file__).parent, packed.package.name
     for file in packed.package.rglob("*.py"):
         original = (source / file.relative_to(packed.package)).read_text(encoding="utf-8")

@@ -65,7 +65,7 @@ def test_latest_is_what_the_newest_run_of_the_recipe_made(
 
 
 @pytest.mark.parametrize("asked", ["1-older", "of-1-older"])
-def test_a_run_is_known_by_its_id_and_by_that_of_prefect(
+def test_a_run_is_known_by_its_id_and_by_its_id_in_prefect(
     home: Settings, ran: Any, make_config: Any, asked: str
 ) -> None:
     ran("1-older", "clean")

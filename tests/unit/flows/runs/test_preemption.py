@@ -39,7 +39,7 @@ def run(client: SyncPrefectClient) -> FlowRun:
     return client.create_flow_run_from_deployment(deployment)
 
 
-def test_the_run_is_preempted_and_goes_on_when_it_is_tried_again(client: SyncPrefectClient, run: FlowRun) -> None:
+def test_the_run_is_preempted_and_resumes_when_it_is_tried_again(client: SyncPrefectClient, run: FlowRun) -> None:
     attempts = {"attempts": ["preempted"]}
     with pytest.raises(PreemptedError, match="stopped from outside after 70 updates") as caught:
         run_flow(taken_away, run, attempts)
@@ -53,7 +53,7 @@ def test_the_run_is_preempted_and_goes_on_when_it_is_tried_again(client: SyncPre
     assert client.read_flow_run(run.id).state_name == "Completed"
 
 
-def test_a_spent_budget_is_somebodys_business(client: SyncPrefectClient, run: FlowRun) -> None:
+def test_a_spent_budget_is_a_failure(client: SyncPrefectClient, run: FlowRun) -> None:
     with pytest.raises(BudgetError):
         run_flow(taken_away, run, {"attempts": ["budget"]})
     ended = client.read_flow_run(run.id)

@@ -98,7 +98,9 @@ def test_who_is_silent_is_listened_to_and_then_ended(prefect: SyncPrefectClient,
     assert message and message.startswith("no heartbeat for ") and message.endswith(" s: its process is gone")
 
 
-def test_nobody_is_listened_to_for_nothing(prefect: SyncPrefectClient, started: Callable[..., UUID]) -> None:
+def test_reconcile_waits_for_no_heartbeat_without_need(
+    prefect: SyncPrefectClient, started: Callable[..., UUID]
+) -> None:
     started(Running(), 0)
     said: list[str] = []
     assert end_silent(prefect, said.append, SECONDS) == []

@@ -115,7 +115,7 @@ def scheduled(client: httpx.Client) -> tuple[str, str]:
     return made["id"], made["schedules"][0]["id"]
 
 
-def test_the_secret_is_random_kept_and_for_nobody_else(tmp_path: Path) -> None:
+def test_the_secret_is_random_kept_and_private(tmp_path: Path) -> None:
     file = tmp_path / "home" / "prefect" / "secret"
     secret = kept_secret(file)
     user, _, password = secret.partition(":")
@@ -134,7 +134,7 @@ def test_a_secret_that_others_could_read_or_write_is_replaced(tmp_path: Path, mo
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_an_empty_secret_lets_nobody_in(tmp_path: Path) -> None:
+def test_an_empty_secret_lets_no_client_in(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.touch(0o600)
     assert len(kept_secret(file)) > 40

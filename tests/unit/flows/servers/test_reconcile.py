@@ -102,7 +102,7 @@ def test_a_run_whose_process_is_gone_is_closed_and_prefect_told(
     assert state and state.is_crashed()
 
 
-def test_a_dead_process_that_nobody_has_buried_is_gone(mlflow: MlflowClient, prefect: SyncPrefectClient) -> None:
+def test_a_zombie_is_gone(mlflow: MlflowClient, prefect: SyncPrefectClient) -> None:
     process, name = child()
     tracked(mlflow, prefect, Running(), name)
     assert close_orphans(mlflow, prefect) == []
@@ -121,7 +121,7 @@ def test_a_number_that_another_process_has_by_now_does_not_deceive(
     assert [closed.status for closed in close_orphans(mlflow, prefect)] == ["KILLED"]
 
 
-def test_a_process_keeps_its_name_when_somebody_sets_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_keeps_its_name_when_the_clock_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     name = this_process()
     monkeypatch.setattr(psutil.Process, "create_time", lambda process: 0.0)
     assert this_process() == name

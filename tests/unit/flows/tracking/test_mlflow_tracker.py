@@ -173,7 +173,7 @@ def test_a_dead_server_costs_one_warning_and_what_it_missed_another(settings: Se
     ]
 
 
-def test_nobody_waits_for_a_server_that_keeps_silent(settings: Settings) -> None:
+def test_a_silent_server_is_not_waited_for(settings: Settings) -> None:
     """The server accepts the connection and sends nothing. A caller that waited would return after the warning."""
     warnings: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -372,7 +372,7 @@ def test_a_job_that_is_done_binds_no_other_to_its_precision(
         ("in/*.txt", ["in.txt", "more.txt"], 5),
     ],
 )
-def test_a_job_whose_text_has_gone_goes_on_from_its_chunks(
+def test_a_job_whose_text_has_gone_resumes_from_its_chunks(
     named: str, gone: list[str], lines: int, tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
 ) -> None:
     """All of it, or files of it."""
