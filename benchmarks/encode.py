@@ -111,7 +111,7 @@ def encode_ours(folder: Path) -> None:
             first=0,
             rows=pq.read_metadata(folder / TEXT).num_rows,
             tokenizers=str(folder),
-            options=EncodeConfig(max_length=MAX_LENGTH),
+            knobs=EncodeConfig(max_length=MAX_LENGTH),
             encoded=str(folder / OURS),
             dropped=str(folder / "dropped.parquet"),
         )

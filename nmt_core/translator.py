@@ -193,10 +193,10 @@ class Translator:
         Raises:
             ConfigError: there is no such option, a value is wrong, or the model cannot be searched like that.
         """
-        variant = search_with(self.search, options), self._has_scores if scores is None else scores
-        if variant == (self.search, self._has_scores):
+        wanted = search_with(self.search, options), self._has_scores if scores is None else scores
+        if wanted == (self.search, self._has_scores):
             return self
-        return self._variant(variant, lambda: self._like(*variant)._with_finder(self._finder, self._term_pieces))
+        return self._variant(wanted, lambda: self._like(*wanted)._with_finder(self._finder, self._term_pieces))
 
     def with_glossary(self, glossary: Glossary) -> "Translator":
         """Return a translator of the same model whose translations contain the translations of terms.
@@ -388,8 +388,8 @@ class Translator:
 
         def score_batch(batch: Sequence[int]) -> list[PairScore]:
             own = [source_ids[place] for place in batch], [target_ids[place] for place in batch]
-            log_probs_of_pairs = (log_probs[skipped:] for log_probs in forced_log_probabilities(stepper, *own))
-            return [PairScore(sum(log_probs), len(log_probs)) for log_probs in log_probs_of_pairs]
+            found = (log_probs[skipped:] for log_probs in forced_log_probabilities(stepper, *own))
+            return [PairScore(sum(log_probs), len(log_probs)) for log_probs in found]
 
         lengths = [1 + max(len(source), len(target)) for source, target in zip(source_ids, target_ids, strict=True)]
         return self._in_batches(lengths, score_batch)
@@ -444,24 +444,22 @@ class Translator:
                 part.cut_into(by_punctuation(part.text))
         searched = [(part, piece) for part in parts if part.is_known and not part.cut for piece in part.pieces]
         target = self._target_prefix
-        translations = self._translate_ids(
+        found = self._translate_ids(
             [piece for _, piece in searched],
             [target + (part.prefix if piece is part.pieces[0] else []) for part, piece in searched],
             [part.copies for part, _ in searched],
         )
         if self._finder:
-            self._require_terms(searched, translations)
-        for (part, _), translation in zip(searched, translations, strict=True):
+            self._require_terms(searched, found)
+        for (part, _), translation in zip(searched, found, strict=True):
             part.take(translation)
 
-    def _require_terms(
-        self, searched: Sequence[tuple[LinePart, list[int]]], translations: list[Translation | None]
-    ) -> None:
+    def _require_terms(self, searched: Sequence[tuple[LinePart, list[int]]], found: list[Translation | None]) -> None:
         """Replace translations that lack a term by translations that have it, where there are any."""
         assert self._term_pieces
         lacking = [
             place
-            for place, ((part, _), one) in enumerate(zip(searched, translations, strict=True))
+            for place, ((part, _), one) in enumerate(zip(searched, found, strict=True))
             if one and part.terms and any(missing(part.terms, choice.text) for choice in one.choices)
         ]
         required = {
@@ -477,10 +475,10 @@ class Translator:
             [required[place] for place in places],
         )
         for place, better in zip(places, again, strict=True):
-            former, terms = translations[place], searched[place][0].terms
+            former, terms = found[place], searched[place][0].terms
             left = missing(terms, better.text) if better else len(terms)
             if better and former and (not left or left < missing(terms, former.text)):
-                translations[place] = better
+                found[place] = better
 
     def _has_known_words(self, ids: Sequence[int]) -> bool:
         """Return True if a part of a text with letters can be spelled."""
@@ -496,7 +494,7 @@ class Translator:
         elif any(part.is_long for part in parts):
             status = "split"
         is_cut = self.search.long_lines == "cut" and any(part.is_long for part in parts)
-        translation = whole(
+        found = whole(
             list(chain.from_iterable(part.groups() for part in parts)),
             self.between_sentences,
             "cut" if is_cut else status,
@@ -504,12 +502,12 @@ class Translator:
             samples=self.search.method == "sample",
         )
         if self._finder and (terms := [term for part in parts for term in part.all_terms()]):
-            translation = translation.with_terms(len(terms), len(terms) - missing(terms, translation.text))
+            found = found.with_terms(len(terms), len(terms) - missing(terms, found.text))
         if not has_prefix:
-            translation = translation.without_prefix()
+            found = found.without_prefix()
         if self.aligner and self.search.alignments == "words":
-            return translation.aligned_by_words(self._read(parts) if is_cut else line)
-        return translation
+            return found.aligned_by_words(self._read(parts) if is_cut else line)
+        return found
 
     def _ids_of(self, option: Literal["source_prefix", "target_prefix"], tokenizer: Tokenizer) -> list[int]:
         text = getattr(self.search, option)
@@ -567,14 +565,12 @@ class Translator:
             required: terms that the translations of each piece must contain. None means that there are none.
         """
         sources = [self._source_prefix + ids for ids in pieces]
-        hypotheses_of_pieces = (
+        found = (
             self.search_ids(sources, prefixes) if required is None else self._with_terms(sources, prefixes, required)
         )
-        texts = iter(
-            self.tokenizers.target.decode([one.ids for hypotheses in hypotheses_of_pieces for one in hypotheses])
-        )
+        texts = iter(self.tokenizers.target.decode([one.ids for hypotheses in found for one in hypotheses]))
         translations: list[Translation | None] = []
-        for piece, hypotheses, copied in zip(pieces, hypotheses_of_pieces, copies, strict=True):
+        for piece, hypotheses, copied in zip(pieces, found, copies, strict=True):
             kept = [
                 (text, one)
                 for one, decoded in zip(hypotheses, islice(texts, len(hypotheses)), strict=True)
@@ -597,12 +593,12 @@ class Translator:
             )
         return translations
 
-    def _alignment(self, source: Sequence[int], hypothesis: Hypothesis) -> Alignment | None:
+    def _alignment(self, source: Sequence[int], found: Hypothesis) -> Alignment | None:
         """Return the links between the pieces of a source, without its prefix, and the pieces of a hypothesis."""
         if not self.aligner:
             return None
         source_pieces = tuple(map(self.tokenizers.source.piece, source))
-        return Alignment(hypothesis.links, source_pieces, tuple(map(self.tokenizers.target.piece, hypothesis.ids)))
+        return Alignment(found.links, source_pieces, tuple(map(self.tokenizers.target.piece, found.ids)))
 
     def search_ids(self, sources: Sequence[list[int]], prefixes: Sequence[list[int]]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first. This is the part of `translate` between reading and writing
@@ -615,8 +611,8 @@ class Translator:
 
         def search_one(batch: Sequence[int]) -> list[list[Hypothesis]]:
             own = [sources[place] for place in batch]
-            hypotheses = search_batch(self.stepper, own, self.search, [prefixes[place] for place in batch])
-            return self.aligner.align(own, hypotheses, len(self._source_prefix)) if self.aligner else hypotheses
+            found = search_batch(self.stepper, own, self.search, [prefixes[place] for place in batch])
+            return self.aligner.align(own, found, len(self._source_prefix)) if self.aligner else found
 
         return self._in_batches(list(map(len, sources)), search_one)
 
@@ -631,8 +627,8 @@ class Translator:
             own = [sources[place] for place in batch]
             given = [prefixes[place] for place in batch]
             terms = [required[place] for place in batch]
-            hypotheses = search_with_terms(stepper, own, self.search, given, terms, pieces)
-            return self.aligner.align(own, hypotheses, len(self._source_prefix)) if self.aligner else hypotheses
+            found = search_with_terms(stepper, own, self.search, given, terms, pieces)
+            return self.aligner.align(own, found, len(self._source_prefix)) if self.aligner else found
 
         size = max((beam_size(self.search, one) for one in required), default=1)
         return self._in_batches(list(map(len, sources)), search_one, size)

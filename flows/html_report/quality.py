@@ -30,10 +30,10 @@ def verdict(run: Run) -> Section:
     return Section("Verdict", [Text(message), *(_checks(model.gate) if model.gate else [])])
 
 
-def _checks(verdict: Verdict) -> list[Block]:
-    if not verdict.checks:
+def _checks(found: Verdict) -> list[Block]:
+    if not found.checks:
         return []
-    columns: Sequence[str] = ["Check", *verdicts.columns(verdict)[1:], "Reason"]
+    columns: Sequence[str] = ["Check", *verdicts.columns(found)[1:], "Reason"]
     rows = [
         [
             check.name,
@@ -45,7 +45,7 @@ def _checks(verdict: Verdict) -> list[Block]:
             number(check.p_value, 3),
             check.why,
         ]
-        for check in verdict.checks
+        for check in found.checks
     ]
     used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
     cells = [[row[place] for place in used] for row in rows]
@@ -57,20 +57,20 @@ def scores(run: Run) -> Section:
     report = run.report("evaluate")
     if report is None:
         return Section("Scores", [run.missing("evaluate")])
-    champion_scores = {
+    theirs = {
         (s["test_set"], s["metric"]): s for s in (run.champion.report() if run.champion else {}).get("scores", [])
     }
     rows = []
     for score in report["scores"]:
-        champion = champion_scores.get((score["test_set"], score["metric"]))
+        champion = theirs.get((score["test_set"], score["metric"]))
         same = champion if champion and champion["signature"] == score["signature"] else None
         rows.append(
             [score["test_set"], score["metric"], number(score["score"]), _interval(score)]
-            + ([number(same["score"]) if same else "", _interval(same or {})] if champion_scores else [])
+            + ([number(same["score"]) if same else "", _interval(same or {})] if theirs else [])
             + [score["signature"]]
         )
     columns = ["Test set", "Metric", "Score", "95% interval"]
-    columns += ["Champion's score", "95% interval"] if champion_scores else []
+    columns += ["Champion's score", "95% interval"] if theirs else []
     return Section("Scores", [*_about_the_champion(run), Table([*columns, "Signature"], rows, is_stacked=True)])
 
 
@@ -94,12 +94,12 @@ def by_length(run: Run) -> Section:
     report = run.report("evaluate")
     if report is None:
         return Section(title, [run.missing("evaluate")])
-    challenger_points = _points(report.get("by_length", []))
-    champion_points = _points(run.champion.report().get("by_length", [])) if run.champion else {}
+    ours = _points(report.get("by_length", []))
+    theirs = _points(run.champion.report().get("by_length", [])) if run.champion else {}
     drawings = []
-    for (test_set, unit), points in challenger_points.items():
+    for (test_set, unit), points in ours.items():
         series = {CHALLENGER: points}
-        others = champion_points.get((test_set, unit), [])
+        others = theirs.get((test_set, unit), [])
         if [x for x, _ in others] == [x for x, _ in points]:  # the same sentences, in the same buckets
             series[CHAMPION] = others
         every = [bleu for curve in series.values() for _, bleu in curve]
@@ -127,10 +127,10 @@ def _length(row: dict[str, Any]) -> str:
 
 
 def _points(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[tuple[float, float]]]:
-    points: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for row in rows:
-        points.setdefault((row["test_set"], row["unit"]), []).append((row["mean"], row["bleu"]))
-    return points
+        found.setdefault((row["test_set"], row["unit"]), []).append((row["mean"], row["bleu"]))
+    return found
 
 
 def translations(run: Run) -> Section:
@@ -178,12 +178,11 @@ def main_sentences(run: Run) -> polars.DataFrame | None:
     rows = read_sentences(artifact.path, name)
     if rows is None:
         return None
-    champion_sentences = read_sentences(run.champion.path, name) if run.champion else None
+    theirs = read_sentences(run.champion.path, name) if run.champion else None
     text = ["source", "reference"]
-    is_same_text = champion_sentences is not None and champion_sentences.select(text).equals(rows.select(text))
-    if champion_sentences is None or not is_same_text:  # a different test set with the same name
+    if theirs is None or not theirs.select(text).equals(rows.select(text)):  # a different test set with the same name
         return rows.with_columns(champion=polars.lit(None, polars.String))
-    return rows.with_columns(champion=champion_sentences["hypothesis"])
+    return rows.with_columns(champion=theirs["hypothesis"])
 
 
 def _items(rows: polars.DataFrame) -> list[tuple[str, list[tuple[str, str | Marked]]]]:

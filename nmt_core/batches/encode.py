@@ -77,16 +77,16 @@ class ShardTask:
     """Output file for the token ids of the pairs that are kept."""
     dropped: str
     """Output file for the pairs that are dropped."""
-    options: EncodeConfig
+    knobs: EncodeConfig
     sample: int = 0
     """Number of the segmentation, from 0."""
 
     def sampling(self, first: int) -> Sampling | None:
         """Return the sampling of the pairs from row `first` on. None means that segmentations are not sampled."""
-        if not self.options.subword_sampling:
+        if not self.knobs.subword_sampling:
             return None
-        seed = (self.options.seed, self.sample, self.first + first, *map(ord, Path(self.text[0]).name))
-        return Sampling(self.options.subword_sampling, seed)
+        seed = (self.knobs.seed, self.sample, self.first + first, *map(ord, Path(self.text[0]).name))
+        return Sampling(self.knobs.subword_sampling, seed)
 
 
 @dataclass
@@ -112,31 +112,31 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
         ConfigError: `encode.subword_sampling` is set, but the vocabulary allows only one segmentation.
         StageError: no pair is short enough, or the counts of pairs do not add up.
     """
-    split, folder, options = inputs["split"].path, inputs["tokenizer"].path, config.encode
+    split, folder, knobs = inputs["split"].path, inputs["tokenizer"].path, config.encode
     encoder = encoder_of(str(folder))
-    if options.subword_sampling and not encoder.can_sample:
+    if knobs.subword_sampling and not encoder.can_sample:
         raise ConfigError(
-            f"encode.subword_sampling={options.subword_sampling}: the vocabulary allows only one segmentation (its "
+            f"encode.subword_sampling={knobs.subword_sampling}: the vocabulary allows only one segmentation (its "
             "pieces are characters or words, or span spaces): set it to 0"
         )
-    tasks = list(_tasks(options, text_shards(split), folder, out))
-    total, done, encoded_text = sum(task.rows for task in tasks), 0, Encoded()
+    tasks = list(_tasks(knobs, text_shards(split), folder, out))
+    total, done, found = sum(task.rows for task in tasks), 0, Encoded()
     for task, encoded in zip(tasks, job.workers.map(encode_shard, tasks), strict=True):
-        encoded_text.add(encoded)
+        found.add(encoded)
         done += task.rows
         job.reporter.progress(done, total, "pairs")
-    kept = encoded_text.kept
-    require_sum("encode", total, {"kept": kept.total(), "dropped": encoded_text.too_long})
+    kept = found.kept
+    require_sum("encode", total, {"kept": kept.total(), "dropped": found.too_long})
     storage.sweep(str(out))
     if not kept:
-        raise StageError(f"encode.max_length={options.max_length}: all {total:,} pairs are longer: set it higher")
-    dev_pairs, dev_dropped = _encode_dev(split / DEV_FILE, encoder, options.max_length, out / DEV_FILE)
+        raise StageError(f"encode.max_length={knobs.max_length}: all {total:,} pairs are longer: set it higher")
+    dev_pairs, dev_dropped = _encode_dev(split / DEV_FILE, encoder, knobs.max_length, out / DEV_FILE)
     tokens_2 = sum((np.array(size) * count for size, count in kept.items()), np.zeros(2, np.int64))
     return EncodeReport(
         items_in=total,
         items_out=kept.total(),
         unit="pairs",
-        dropped={TOO_LONG: encoded_text.too_long},
+        dropped={TOO_LONG: found.too_long},
         shards=len(tasks),
         dev_pairs=dev_pairs,
         dev_dropped=dev_dropped,
@@ -145,26 +145,24 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
         longest=max(map(max, kept)),
         useful_token_share=useful_token_share(kept),
         lengths=histogram(kept),
-        **_rates(tokens_2, kept.total(), encoded_text.unknown_2),
+        **_rates(tokens_2, kept.total(), found.unknown_2),
     )
 
 
 def _rates(tokens_2: np.ndarray, pairs: int, unknown_2: np.ndarray) -> dict[str, Any]:
     """Return the fields of the report for the tokens of each side."""
-    rates: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for side, tokens, unknown in zip(SIDES, tokens_2.tolist(), unknown_2.tolist(), strict=True):
-        rates[f"{side}_tokens"] = tokens
-        rates[f"{side}_tokens_per_sentence"] = round(tokens / pairs - 1, 3)  # without the end mark
-        rates[f"{side}_unknown"] = round(unknown / max(1, tokens - pairs), 6)
-    return rates
+        found[f"{side}_tokens"] = tokens
+        found[f"{side}_tokens_per_sentence"] = round(tokens / pairs - 1, 3)  # without the end mark
+        found[f"{side}_unknown"] = round(unknown / max(1, tokens - pairs), 6)
+    return found
 
 
-def _tasks(options: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out: Path) -> Iterator[ShardTask]:
+def _tasks(knobs: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out: Path) -> Iterator[ShardTask]:
     """Yield the tasks of all shards of the first segmentation, then of the second, and so on."""
     runs = [
-        run
-        for sample in range(options.samples)
-        for run in ((sample, *part) for part in cut(shards, options.shard_pairs))
+        run for sample in range(knobs.samples) for run in ((sample, *part) for part in cut(shards, knobs.shard_pairs))
     ]
     for number, (sample, text, first, rows) in enumerate(runs):
         yield ShardTask(
@@ -174,7 +172,7 @@ def _tasks(options: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out:
             tokenizers=str(tokenizers),
             encoded=str(out / f"train-{number:05d}.parquet"),
             dropped=str(out / f"dropped-{number:05d}.parquet"),
-            options=options,
+            knobs=knobs,
             sample=sample,
         )
 
@@ -196,19 +194,19 @@ def encode_shard(task: ShardTask) -> Encoded:
     encoder = encoder_of(task.tokenizers)
     shards = [pl.scan_parquet(shard, glob=False) for shard in task.text]  # other columns may differ between shards
     text = pl.concat([shard.select(*SIDES, "corpus", "line") for shard in shards])
-    encoded, dropped, buffer = Encoded(), [], pa.BufferOutputStream()
+    found, dropped, buffer = Encoded(), [], pa.BufferOutputStream()
     with encoder.writer(buffer, task.sample) as writer:
         for start in range(0, task.rows, _CHUNK_PAIRS):
             chunk = text.slice(task.first + start, min(_CHUNK_PAIRS, task.rows - start)).collect()
-            written = encoder.write(chunk, task.options.max_length, writer, task.sampling(start))
+            written = encoder.write(chunk, task.knobs.max_length, writer, task.sampling(start))
             too_long = ~written.is_short_N
-            encoded.add(Encoded(count_sizes(written.lengths_N2[~too_long]), int(too_long.sum()), written.unknown_2))
+            found.add(Encoded(count_sizes(written.lengths_N2[~too_long]), int(too_long.sum()), written.unknown_2))
             longest = pl.Series("value", written.lengths_N2.max(axis=1).astype(str))
             listed = chunk.with_columns(longest, reason=pl.lit(TOO_LONG)).filter(too_long)
             dropped.append(listed.select(DROPPED_COLUMNS))
     storage.write_bytes([memoryview(buffer.getvalue())], task.encoded)
     storage.write(pl.concat(dropped), task.dropped)
-    return encoded
+    return found
 
 
 def _encode_dev(text: Path, encoder: PairEncoder, max_length: int, out: Path) -> tuple[int, int]:

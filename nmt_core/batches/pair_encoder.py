@@ -78,8 +78,8 @@ def encoder_of(tokenizers: str) -> PairEncoder:
     A worker that lives long must not use old tokenizers after new ones have been made.
     """
     folder = Path(tokenizers)
-    states = [(folder / name).stat() for name in files_of(folder)]
-    return _encoder_of(folder, tuple((file.st_mtime_ns, file.st_size) for file in states))
+    found = [(folder / name).stat() for name in files_of(folder)]
+    return _encoder_of(folder, tuple((file.st_mtime_ns, file.st_size) for file in found))
 
 
 @lru_cache(maxsize=1)

@@ -204,9 +204,9 @@ class TokenShards:
 
     def _read_checked(self, group: RowGroup) -> TokenPairs:
         pairs = _pairs(self._read(group, (*SIDES, *_LENGTHS)))
-        if (digest := _digest(pairs)) != group.digest:
+        if (found := _digest(pairs)) != group.digest:
             raise DataError(
-                f"{_name(group)}: damaged token shard: its hash should be {group.digest} and is {digest}: {_REMEDY}"
+                f"{_name(group)}: damaged token shard: its hash should be {group.digest} and is {found}: {_REMEDY}"
             )
         return pairs
 
@@ -258,8 +258,8 @@ def _joined(sides: Sequence[SideTokens]) -> SideTokens:
 
 def _digest(pairs: TokenPairs) -> str:
     """Return a hash of lengths and ids. It is the same on every machine."""
-    digest = hashlib.blake2b(digest_size=16)
+    found = hashlib.blake2b(digest_size=16)
     for side in (pairs.source, pairs.target):
-        digest.update(side.lengths.astype("<u2").tobytes())
-        digest.update(side.ids.astype(f"<u{side.ids.itemsize}", copy=False).tobytes())
-    return digest.hexdigest()
+        found.update(side.lengths.astype("<u2").tobytes())
+        found.update(side.ids.astype(f"<u{side.ids.itemsize}", copy=False).tobytes())
+    return found.hexdigest()

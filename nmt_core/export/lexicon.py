@@ -180,15 +180,15 @@ class _Model1:
         Returns:
             Pairs, as source * `target_size` + target, and their counts.
         """
-        counted = [(np.zeros(0, np.int64), np.zeros(0))]
+        found = [(np.zeros(0, np.int64), np.zeros(0))]
         for links in _links(source, target, self.none):
             share_L = links.shares(self._weights(links))
             is_counted = share_L >= _LEAST_POSTERIOR
             pairs = links.source_L[is_counted] * self.target_size + links.target_L[is_counted]
-            counted.append((pairs, share_L[is_counted].astype(np.float64)))
-            if sum(len(pairs) for pairs, _ in counted[1:]) > max(len(counted[0][0]), _CHUNK_LINKS):
-                counted = [_summed(counted)]
-        return _summed(counted)
+            found.append((pairs, share_L[is_counted].astype(np.float64)))
+            if sum(len(pairs) for pairs, _ in found[1:]) > max(len(found[0][0]), _CHUNK_LINKS):
+                found = [_summed(found)]
+        return _summed(found)
 
     def _weights(self, links: _Links) -> np.ndarray:
         if not len(self.counts):
@@ -204,9 +204,9 @@ class _Model1:
         return cell_L
 
 
-def _summed(counted: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+def _summed(found: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct pairs, with the sum of the counts of each."""
-    pairs, counts = (np.concatenate(parts) for parts in zip(*counted, strict=True))
+    pairs, counts = (np.concatenate(parts) for parts in zip(*found, strict=True))
     distinct, places = np.unique(pairs, return_inverse=True)
     return distinct, np.bincount(places, counts, len(distinct))
 

@@ -45,7 +45,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 SEEDS = {"encoder-decoder": 3, "first state alone": 2, "search": 3, "search, plain units": 2, "dot": 6}
-"""Seed with which some translations end and others do not, by kind of model."""
+"""With which some translations end, and others do not."""
 
 
 def trained(kind: str) -> RecurrentModel:

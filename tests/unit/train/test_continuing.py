@@ -227,7 +227,7 @@ def test_a_training_that_is_under_way_or_damaged_is_left_alone(
 
 
 def test_the_learning_rate_knows_nothing_of_these_options(make_config: Callable[..., PipelineConfig]) -> None:
-    """If a schedule depended on the length, its trainings would have to differ: `ONLY_THE_END` would not hold."""
+    """Were there a schedule that does, its trainings would have to differ: `ONLY_THE_END` would not hold."""
     from nmt_core.train.optimizer import learning_rate
 
     for schedule in TrainConfig.model_fields["learning_rate_schedule"].annotation.__args__:
