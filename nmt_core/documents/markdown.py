@@ -96,10 +96,10 @@ class _Reader:
     def _add(self, token: Token, is_cell: bool) -> None:
         """Add the text of a paragraph, a heading or a cell. A place that is not found stays as it is."""
         assert token.map
-        position = self._position(token.content, token.map[0], token.map[1], is_cell)
-        if not position:
+        found = self._position(token.content, token.map[0], token.map[1], is_cell)
+        if not found:
             return
-        start, end = position
+        start, end = found
         self._cursor = end
         builder = Builder(self._text, self._place)
         _Inline(self._text, end, self._labels, builder).read(start)
@@ -167,8 +167,8 @@ class _Inline:
             return self._add(at, end, "open" if opens else "close", self._text[at:end])
         if self._text[at] not in "`<[!\\ \n\rhf":
             return at
-        if kept := self._kept(at):
-            end, shown = kept
+        if found := self._kept(at):
+            end, shown = found
             self._flush(at)
             self._builder.add_kept(at, end, shown)
             return end
@@ -230,8 +230,8 @@ class _Inline:
         if self._text[at] not in "`<!\\[hf":
             return at
         for pattern in (_ESCAPED, _CODE, _AUTOLINK, _ADDRESS, _HTML, _IMAGE, _NOTE):
-            if match := pattern.match(self._text, at, self._end):
-                return match.end()
+            if found := pattern.match(self._text, at, self._end):
+                return found.end()
         return at
 
     def _close_link(self, opening: int, at: int) -> int:

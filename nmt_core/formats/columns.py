@@ -133,10 +133,10 @@ def find_columns(names: Sequence[str], layout: Layout, place: str, is_text: Sequ
         DataError: several columns fit equally well.
     """
     usable = [place for place in range(len(names)) if is_text is None or is_text[place]]
-    numbers = [
+    asked = [
         _asked(names, column, place) if column else None for column in (layout.source_column, layout.target_column)
     ]
-    source, target = numbers
+    source, target = asked
     if source is None or target is None:
         source, target = _by_name(names, usable, layout, place, (source, target))
     if source == target:
@@ -164,7 +164,7 @@ def _note(layout: Layout, source: int, target: int, names: Sequence[str]) -> Non
     )
 
 
-def find_column(names: Sequence[str], column: str, place: str, option: str = "--column") -> int:
+def find_column(names: Sequence[str], asked: str, place: str, option: str = "--column") -> int:
     """Return the index, from 0, of one column in a table with named columns: the requested one, or `source` or `text`.
 
     `option` is the command-line option that requests the column.
@@ -173,14 +173,14 @@ def find_column(names: Sequence[str], column: str, place: str, option: str = "--
         NoColumnError: there is no such column, or none was requested and none has a usual name.
         DataError: none was requested, and both `source` and `text` exist.
     """
-    if column in names:
-        return names.index(column)
+    if asked in names:
+        return names.index(asked)
     usual = [place for place, name in enumerate(names) if name.strip().casefold() in _USUAL]
-    if not column and len(usual) == 1:
+    if not asked and len(usual) == 1:
         return usual[0]
-    problem = f"no column {column!r}" if column else "no column, or more than one, is called source or text"
+    problem = f"no column {asked!r}" if asked else "no column, or more than one, is called source or text"
     # A row without a usual name may be a bad row. A row with two usual names proves that the user must choose.
-    raise (NoColumnError if column or not usual else DataError)(
+    raise (NoColumnError if asked or not usual else DataError)(
         f"{place}: {problem}: there are {some(names)}; name one with {option}, or number it from 1 if the first row "
         "holds text and not names"
     )
@@ -192,8 +192,8 @@ def is_header(fields: Sequence[str], layout: Layout) -> bool:
     It does if the recipe names a column, if the names of both sides are in the row, or if it looks like names of other
     columns. A text that happens to be the code of one language is not enough.
     """
-    named = [column for column in (layout.source_column, layout.target_column, layout.document_column) if column]
-    if any(not column.isdecimal() for column in named):
+    asked = [column for column in (layout.source_column, layout.target_column, layout.document_column) if column]
+    if any(not column.isdecimal() for column in asked):
         return True
     if any(len(field) > _LONGEST_NAME or "//" in field for field in fields):
         return False
@@ -206,36 +206,36 @@ def is_header(fields: Sequence[str], layout: Layout) -> bool:
     return are_names and known > 1 and (len(fields) > 2 or any("_" in field for field in fields))
 
 
-def _asked(names: Sequence[str], column: str, place: str) -> int:
+def _asked(names: Sequence[str], asked: str, place: str) -> int:
     """Return the index of a column that the recipe names or numbers."""
-    if column in names:
-        return names.index(column)
-    if column.isdecimal() and int(column):
-        if names and int(column) > len(names):
+    if asked in names:
+        return names.index(asked)
+    if asked.isdecimal() and int(asked):
+        if names and int(asked) > len(names):
             raise NoColumnError(
-                f"{place}: there is no column {column} among {some(names)}: correct `source_column` and `target_column`"
+                f"{place}: there is no column {asked} among {some(names)}: correct `source_column` and `target_column`"
             )
-        return int(column) - 1
-    raise NoColumnError(f"{place}: no column {column!r}: there are {some(names)}; correct the name in the recipe")
+        return int(asked) - 1
+    raise NoColumnError(f"{place}: no column {asked!r}: there are {some(names)}; correct the name in the recipe")
 
 
 def _by_name(
-    names: Sequence[str], usable: Sequence[int], layout: Layout, place: str, chosen: tuple[int | None, int | None]
+    names: Sequence[str], usable: Sequence[int], layout: Layout, place: str, asked: tuple[int | None, int | None]
 ) -> tuple[int, int]:
-    """Return the columns of both sides. `chosen` holds the ones that the recipe chose."""
+    """Return the columns of both sides. `asked` holds the ones that the recipe chose."""
     words = [words_of(name) for name in names]
     languages = layout.source_language, layout.target_language
-    if chosen == (None, None):
-        pairs = column_names.pairs_of_columns(words, usable, *languages)
+    if asked == (None, None):
+        found = column_names.pairs_of_columns(words, usable, *languages)
     else:
-        known, side = (chosen[0], 1) if chosen[1] is None else (chosen[1], 0)
+        known, side = (asked[0], 1) if asked[1] is None else (asked[1], 0)
         others = [column for column in usable if column != known]
         singles = column_names.columns_of_side(words, others, languages[side], side)
-        pairs = [(known, other) if side else (other, known) for other in singles]  # type: ignore[misc]
-    if len(pairs) == 1:
-        return pairs[0]
-    if pairs:
-        fitting = sorted({column for pair in pairs for column in pair})
+        found = [(known, other) if side else (other, known) for other in singles]  # type: ignore[misc]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        fitting = sorted({column for pair in found for column in pair})
         raise DataError(
             f"{place}: several columns may hold {languages[0]} and {languages[1]}: "
             f"{some([names[column] for column in fitting])}: set `source_column` and `target_column`"
@@ -263,14 +263,14 @@ def words_of(name: str) -> tuple[str, ...]:
 def _text_columns(rows: Sequence[Sequence[str]]) -> list[int]:
     """Return the columns that are not numbers, addresses, dates or codes in nearly all rows, in order."""
     width = max(map(len, rows))
-    text_columns = []
+    found = []
     for column in range(width):
         cells = [row[column].strip() for row in rows if len(row) > column]
         cells = [cell for cell in cells if cell]
         odd = sum(bool(_NO_TEXT.fullmatch(cell)) for cell in cells)
         if not cells or odd < _MOST_ODD * len(cells) or width <= 2:
-            text_columns.append(column)
-    return text_columns
+            found.append(column)
+    return found
 
 
 def _cells(row: Sequence[str]) -> str:

@@ -75,9 +75,9 @@ def read_columns(
                 side = _side_with_bytes(batch, column, max_line_bytes)
                 yield _with_prefix(side, _side_with_bytes(batch, prefix[0], max_line_bytes)) if prefix else side
     except (pa.ArrowException, OSError) as error:
-        column_names = " or ".join(".".join(path) for path in columns) or "source"
+        asked = " or ".join(".".join(path) for path in columns) or "source"
         raise DataError(
-            f"{stream.name}, column {column_names}: the Parquet file is truncated, damaged, or the column holds "
+            f"{stream.name}, column {asked}: the Parquet file is truncated, damaged, or the column holds "
             f"no text ({error}): write the file again, or name another column"
         ) from None
 
