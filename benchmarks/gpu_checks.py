@@ -44,7 +44,7 @@ def attention(data: Path, folder: Path, world: World) -> dict[str, Any]:
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     draw = np.random.default_rng(1)
     sources, targets = draw.integers(1, 100, (2, 32)).tolist()
-    found = {}
+    differences = {}
     for name, queries, keys, padding, causal in (
         ("encoder", sources, sources, (0, 0), False),
         ("decoder", targets, targets, (0, 0), True),
@@ -66,12 +66,12 @@ def attention(data: Path, folder: Path, world: World) -> dict[str, Any]:
         expected = _with_gradients(
             right, [q[:tokens].float(), k[:seen].float(), v[:seen].float()], weight[:tokens].float()
         )
-        for what, value, wanted in zip(("output", "dq", "dk", "dv"), values, expected, strict=True):
-            difference = (value[: len(wanted)].float() - wanted).abs().max() / wanted.abs().max()
-            is_quiet = value.isfinite().all() and (what == "output" or not value[len(wanted) :].any())
-            found[f"{name} {what}"] = float(difference) if is_quiet else math.inf
+        for what, value, reference in zip(("output", "dq", "dk", "dv"), values, expected, strict=True):
+            difference = (value[: len(reference)].float() - reference).abs().max() / reference.abs().max()
+            is_quiet = value.isfinite().all() and (what == "output" or not value[len(reference) :].any())
+            differences[f"{name} {what}"] = float(difference) if is_quiet else math.inf
     limit = _LIMITS[dtype]
-    return {"dtype": f"{dtype}", "limit": limit, "differences": found, "ok": max(found.values()) <= limit}
+    return {"dtype": f"{dtype}", "limit": limit, "differences": differences, "ok": max(differences.values()) <= limit}
 
 
 def _layout(lengths: Sequence[int], device: torch.device) -> Packed:
@@ -88,8 +88,8 @@ def _one_by_one(
     q_NHD: Tensor, k_NHD: Tensor, v_NHD: Tensor, queries: Sequence[int], keys: Sequence[int], causal: bool
 ) -> Tensor:
     cut = zip(*(torch.split(x, list(of)) for x, of in ((q_NHD, queries), (k_NHD, keys), (v_NHD, keys))), strict=True)
-    each = [attend_reference(*(x.transpose(0, 1)[None] for x in one), causal=causal)[0] for one in cut]
-    return torch.cat([one.transpose(0, 1) for one in each])
+    outputs = [attend_reference(*(x.transpose(0, 1)[None] for x in one), causal=causal)[0] for one in cut]
+    return torch.cat([one.transpose(0, 1) for one in outputs])
 
 
 def _with_gradients(function: Callable[..., Tensor], qkv: Sequence[Tensor], weight: Tensor) -> list[Tensor]:
@@ -114,15 +114,15 @@ def residual(data: Path, folder: Path, world: World) -> dict[str, Any]:
 
     frame.eval()
     names = ("value", "dx", "doutput", "dweight", "dbias")
-    found = {
+    differences = {
         name: float((ours.float() - right).abs().max() / right.abs().max())
         for name, ours, right in zip(names, of(x, output), of(x.float(), output.float()), strict=True)
     }
     frame.train()
     dropped = float((of(x, output)[2] == 0).float().mean())
     limit = _LIMITS[dtype]
-    is_right = max(found.values()) <= limit and abs(dropped - 0.1) < 0.005
-    return {"dtype": f"{dtype}", "limit": limit, "differences": found, "dropped": dropped, "ok": is_right}
+    is_right = max(differences.values()) <= limit and abs(dropped - 0.1) < 0.005
+    return {"dtype": f"{dtype}", "limit": limit, "differences": differences, "dropped": dropped, "ok": is_right}
 
 
 def packed_and_padded(data: Path, folder: Path, world: World) -> dict[str, Any]:

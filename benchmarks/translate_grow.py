@@ -159,12 +159,12 @@ class _Growth:
             return (
                 np.full(self.large.d_model, part.endswith("weight"), np.float32) if is_added else self.repeated(array)
             )
-        found = self._linear(part, array)
+        linear = self._linear(part, array)
         if not is_added:
-            return found
+            return linear
         into_stream = part.endswith(("output.weight", "outer.weight"))
-        deviation = _ADDED if into_stream else found.shape[-1] ** -0.5
-        return self.draw.normal(0, deviation if found.ndim > 1 else 0, found.shape).astype(np.float32)
+        deviation = _ADDED if into_stream else linear.shape[-1] ** -0.5
+        return self.draw.normal(0, deviation if linear.ndim > 1 else 0, linear.shape).astype(np.float32)
 
     def _linear(self, part: str, array: Array) -> Array:
         if part == "feed_forward.inner.weight":

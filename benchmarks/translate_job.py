@@ -88,9 +88,9 @@ def main() -> None:
             arguments = (options.bundle, str(source), str(target), options.threads, results)
             process = context.Process(target=translate, args=arguments)
             process.start()
-            found = results.get()
+            figures = results.get()
             process.join()
-            print(", ".join(f"{name} {value:,.0f}" for name, value in found.items()), flush=True)
+            print(", ".join(f"{name} {value:,.0f}" for name, value in figures.items()), flush=True)
 
 
 if __name__ == "__main__":
