@@ -302,7 +302,9 @@ def _documents(request: TranslationRequest, inputs: Inputs, model: Model) -> Opt
     if not any(format_by_name(file.name) for file in inputs.files):
         if request.redo != "none" or request.for_review:
             option = "--for-review" if request.for_review else f"--redo {request.redo}"
-            raise ConfigError(f"{option}: {request.source} is no document: leave it out, or name a .po, .xlf, .html...")
+            raise ConfigError(
+                f"{option}: {request.source} is not a document: leave it out, or name a .po, .xlf, .html..."
+            )
         return None
     languages = read_bundle(model.folder).languages
     return Options.model_validate(

@@ -125,7 +125,7 @@ def read_docx(content: bytes, name: str, options: Options) -> Document:
             f"{name}: cannot be read as .docx ({error}): save it again as .docx, without a password"
         ) from None
     if not bodies:
-        raise DataError(f"{name}: has no word/document.xml, so it is no Word document: save it again as .docx")
+        raise DataError(f"{name}: has no word/document.xml, so it is not a Word document: save it again as .docx")
     return _Docx(content, [_part(texts[entry], entry, f"{name}, {entry}") for entry in texts])
 
 

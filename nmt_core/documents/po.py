@@ -110,7 +110,7 @@ class _Reader:
         more = _MORE.fullmatch(line)
         if not more or not entry.last:
             raise DataError(
-                f"{self._name}, {self._place(start)}: {line.strip()[:60]!r} is no line of a PO file: correct it, or "
+                f"{self._name}, {self._place(start)}: {line.strip()[:60]!r} is not a line of a PO file: correct it, or "
                 "name the file *.txt to translate it line by line"
             )
         entry.last.end = start + more.end(1)
