@@ -107,8 +107,8 @@ def _data(config: PipelineConfig, candidate: Candidate) -> list[_Section]:
     lines = [f"- {', '.join(filter(None, parts))}" for parts in about]
     lines += [f"- {plain(name)}: skipped, because it could not be fetched or read" for name in left_out]
     citations = dict.fromkeys(" ".join(corpus.citation.split()) for corpus in trained_on if corpus.citation)
-    found = [_Section("## Trained on", lines)]
-    return [*found, _Section("Please cite:", [f"- {plain(text)}" for text in citations])] if citations else found
+    sections = [_Section("## Trained on", lines)]
+    return [*sections, _Section("Please cite:", [f"- {plain(text)}" for text in citations])] if citations else sections
 
 
 def _translated(config: PipelineConfig, index: CorpusIndex) -> list[StoredCorpus]:

@@ -132,10 +132,10 @@ def _judged(
 
 
 def _find(client: "MlflowClient", name: str, candidate: Candidate) -> "ModelVersion | None":
-    wanted = candidate.export.fingerprint, candidate.evaluate.fingerprint
+    fingerprints = candidate.export.fingerprint, candidate.evaluate.fingerprint
     tags = tag_of("export"), tag_of("evaluate")
     for version in read_all(client.search_model_versions, f"name='{name}'"):
-        if tuple(version.tags.get(tag) for tag in tags) == wanted:
+        if tuple(version.tags.get(tag) for tag in tags) == fingerprints:
             return version
     return None
 

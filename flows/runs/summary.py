@@ -247,11 +247,11 @@ def find_run(runs: Path, name: str) -> RunSummary:
     Raises:
         ArtifactError: No run matches, or several do.
     """
-    found = [summary for summary in last_runs(runs, sys.maxsize) if summary.run_id.startswith(name)]
-    if not name and found:
-        return found[0]
-    exact = [summary for summary in found if summary.run_id == name]
-    if len(exact or found) != 1:
-        problem = f"{len(found)} runs match: give more of the id" if found else "no run matches: check the id"
+    matching = [summary for summary in last_runs(runs, sys.maxsize) if summary.run_id.startswith(name)]
+    if not name and matching:
+        return matching[0]
+    exact = [summary for summary in matching if summary.run_id == name]
+    if len(exact or matching) != 1:
+        problem = f"{len(matching)} runs match: give more of the id" if matching else "no run matches: check the id"
         raise ArtifactError(f"run {name or 'latest'!r} in {runs}: {problem}")
-    return (exact or found)[0]
+    return (exact or matching)[0]

@@ -22,7 +22,7 @@ class EncodeConfig(Section):
     seed: Seed = 1
     """Random seed of the segmentations."""
     alignments: bool = later(False)
-    """Align the pieces of each pair by statistics of the training text (IBM model 2 in both directions; Dyer et al.
+    """Align the pieces of each pair by statistics of the training text (IBM model 2 in both directions, Dyer et al.
     2013), for `model.alignment_layer`."""
 
     @model_validator(mode="after")

@@ -128,8 +128,8 @@ class ModelConfig(Section):
     output."""
 
     alignment_layer: int = later(0, ge=0)
-    """Number of the decoder layer, from 1, in which attention to the source learns word alignments (guided alignment;
-    Chen et al. 2016, Garg et al. 2019). Alignments of translations then come from it. 0 means none. It needs
+    """Number of the decoder layer, from 1, in which attention to the source learns word alignments (guided alignment,
+    Chen et al. 2016 and Garg et al. 2019). Alignments of translations then come from it. 0 means none. It needs
     `encode.alignments`."""
     alignment_heads: int = later(1, ge=1)
     """Number of heads of `alignment_layer` that learn them."""

@@ -124,20 +124,20 @@ class PipelineConfig(Section):
     def _names_its_own_corpora(self) -> "PipelineConfig":
         names = {corpus.name for corpus in self.corpus.train} or {"toy"}
         synthetic = {part.name for part in self.synthesis.parts}
-        asked = {
+        named = {
             f"mix.corpora.{n}.corpus": rule.corpus
             for n, rule in enumerate(self.mix.corpora)
             if rule.corpus not in synthetic
         }
         alone = {corpus.name for corpus in self.corpus.monolingual}
-        asked |= {
+        named |= {
             f"clean.overrides.{n}.corpus": rule.corpus
             for n, rule in enumerate(self.clean.overrides)
             if rule.corpus not in alone
         }
         if self.clean.in_domain not in {corpus.name for corpus in self.corpus.dev}:
-            asked["clean.in_domain"] = self.clean.in_domain
-        for place, name in asked.items():
+            named["clean.in_domain"] = self.clean.in_domain
+        for place, name in named.items():
             if name and name not in names:
                 raise ValueError(f"{place}={name!r} is not in corpus.train ({', '.join(sorted(names))}): correct it")
         return self

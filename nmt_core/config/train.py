@@ -32,7 +32,7 @@ class TrainConfig(Section):
     weights. The vocabulary and the `model` section must be the same as in this recipe."""
     start_optimizer: Literal["fresh", "kept"] = "fresh"
     """Initial state of Adam's moments. `fresh`: zero. `kept`: from the last checkpoint of a `train/FINGERPRINT`. In
-    both cases the learning rate, the order of the data and the count of updates start anew."""
+    both cases the learning rate, the order of the data and the count of updates start from the beginning."""
     seed: Seed = 1
     """Random seed of the weights, of dropout and of the order of the data."""
     max_updates: int = Field(100_000, ge=1)

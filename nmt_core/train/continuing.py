@@ -166,7 +166,9 @@ def _take(legacy: _Legacy, out: Path) -> None:
         _link(file, out / WEIGHTS / file.name)
     (out / METRICS).write_text("".join(f"{json.dumps(point)}\n" for point in legacy.points), encoding="utf-8")
     if legacy.incidents:
-        (out / INCIDENTS).write_text("".join(f"{json.dumps(each)}\n" for each in legacy.incidents), encoding="utf-8")
+        (out / INCIDENTS).write_text(
+            "".join(f"{json.dumps(incident)}\n" for incident in legacy.incidents), encoding="utf-8"
+        )
     (out / CONTINUED).write_text(json.dumps(legacy.continued.model_dump()), encoding="utf-8")
 
 
@@ -184,7 +186,7 @@ def _require_its_curve(other: Other, points: list[dict[str, Any]]) -> None:
     """
     report = other.folder / REPORT
     is_cut = other.update % LOG_EVERY and any(
-        "train_loss" in each and each["update"] == other.update for each in points
+        "train_loss" in point and point["update"] == other.update for point in points
     )
     if is_cut and report.is_file() and "continued_from" not in json.loads(report.read_text(encoding="utf-8")):
         raise UnfitError(
@@ -284,7 +286,7 @@ def _weights(other: Other, config: TrainConfig, scores: Mapping[str, float]) -> 
 def _require_sound(checkpoint: Path) -> None:
     from nmt_core.train.checksums import damage_of  # imports torch
 
-    for file in sorted(each for each in checkpoint.iterdir() if each.is_file()):
+    for file in sorted(file_or_folder for file_or_folder in checkpoint.iterdir() if file_or_folder.is_file()):
         if problem := damage_of(file):
             raise UnfitError(problem)
 

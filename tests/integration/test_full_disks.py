@@ -1,4 +1,4 @@
-"""Disks that are full: one message with the remedy, nothing half made, and with room the same command goes on."""
+"""Full disks: one message with the remedy and no incomplete artifact. With space, the same command resumes."""
 
 import base64
 import json
@@ -30,7 +30,10 @@ mount -o remount,size=400m "$NMT_HOME"
 
 
 def fill_the_disk(nmt: Any, own_mounts: list[str], size: str, arguments: list[str], results: Path) -> dict[str, Any]:
-    """Run on a disk of that size with what the home holds, and again when it has grown; what the second came to."""
+    """Run on a disk of this size with the content of the home, then again when it has grown.
+
+    Return the second summary.
+    """
     nmt.home.mkdir(exist_ok=True)
     before = nmt.home.rename(nmt.home.with_name("before"))
     nmt.home.mkdir()

@@ -1,4 +1,4 @@
-"""A training goes on from one that differs in its length or its watching alone, and ends bit for bit as if alone."""
+"""A training that continues one of another length or other logging ends bit for bit as if it had run alone."""
 
 import functools
 import json
@@ -45,7 +45,7 @@ TIMES = {"target_tokens_per_second", "model_flop_utilisation", "data_wait_share"
 
 
 class Trainings:
-    """Trains in this process, as the stage does."""
+    """Train in this process, as the stage does."""
 
     def __init__(self, root: Path, encoded: Artifact, world: World) -> None:
         self.root = root
@@ -55,7 +55,7 @@ class Trainings:
         self.made: dict[str, tuple[Path, Progress]] = {}
 
     def alone(self, config: PipelineConfig, stop_at: int, ruined: int) -> tuple[Path, Progress]:
-        """A training that has no other one to go on from, and is made once."""
+        """Return a training that has no other one to continue from. It is made once."""
         key = json.dumps([config.model_dump(mode="json"), stop_at, ruined])
         if key not in self.made:
             out = self.root / f"{len(self.made)}"
@@ -64,7 +64,7 @@ class Trainings:
         return self.made[key]
 
     def train(self, out: Path, config: PipelineConfig, start: Start, stop_at: int = 0, ruined: int = 0) -> Progress:
-        """Train in a folder; the progress in the end."""
+        """Train in a folder, and return the final progress."""
         torch.manual_seed(config.train.seed)
         model = Transformer(config.model, self.shards.vocab_size)
         trainer = Trainer(model, config.train, self.world, out, Curves(out / METRICS), start)
@@ -101,13 +101,13 @@ class Job:
     def first(
         self, name: str, config: PipelineConfig, stop_at: int = 0, ruined: int = 0, *, alone: bool = False
     ) -> Progress:
-        """Train where there is no other one; the progress in the end."""
+        """Train without another training to start from, and return the final progress."""
         folder, progress = self.trainings.alone(config, stop_at, ruined)
         shutil.copytree(folder, self.begin(name, config.train, alone=alone), dirs_exist_ok=True)
         return progress
 
     def next(self, name: str, config: PipelineConfig) -> Progress:
-        """Train from where another one ended; the progress in the end."""
+        """Train from the end of another training, and return the final progress."""
         out = self.begin(name, config.train)
         continued = take_up_another(out, config.train, self.said.append)
         # As the job's configuration takes it to the processes
@@ -255,7 +255,7 @@ def test_the_learning_rate_knows_nothing_of_these_options(make_config: Callable[
         assert rates[0] == rates[1]
 
 
-def test_the_stage_says_from_which_training_it_goes_on(
+def test_the_stage_says_from_which_training_it_resumes(
     start_training: Any, ranks: Ranks, make_config: Callable[..., PipelineConfig], tmp_path: Path, reporter: Any
 ) -> None:
     """Through the real stage: each training keeps a fingerprint of its own."""
