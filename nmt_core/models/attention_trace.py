@@ -68,7 +68,8 @@ class AttentionView(Graph):
         """Return the attention that aligns words, [B, T, S], from the cross-attention of each layer, [B, H, T, S].
 
         Heads that have learned alignments align the token that a position reads. Row t is then the attention of
-        position t + 1, which reads the token that position t predicts. In other models it is the mean over the last layers.
+        position t + 1, which reads the token that position t predicts. In other models it is the mean over the last
+        layers.
         """
         config = self.model.config
         if not config.alignment_layer:
