@@ -299,8 +299,8 @@ class DecoderLayer(nn.Module):
         """Map the target [..., M] and the memory [..., M] to [..., M]. Position t sees positions 0..t of the target.
 
         `turns_D` are the target's rotary positions (see `rotated`). A recurrent unit does not need them. With
-        `aligning_heads`, the queries and keys [..., H, D] of so many heads of the attention to the source are returned
-        as well.
+        `aligning_heads`, the queries and keys [..., H, D] of this many heads of the attention to the source are
+        returned as well.
         """
         frame = self.self_attention_frame
         entered_M = frame.enter(x_M)
