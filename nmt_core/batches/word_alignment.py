@@ -7,8 +7,8 @@ are added at once, so the result does not depend on an order of links.
 A model has one likeliest source position for each target piece. So each target piece keeps its most certain link. The
 certainty is the product of both translation probabilities. Endings and particles are often linked with an article or a
 preposition elsewhere in the source. So the certainty of the first piece of a word counts twice, and a piece whose link
-is less than half as certain as the best link of its word is linked as that one is. Punctuation is linked with punctuation only: verbs at the end of every sentence would
-else be linked with its full stop.
+is less than half as certain as the best link of its word is linked as that one is. Punctuation is linked with
+punctuation only: verbs at the end of every sentence would else be linked with its full stop.
 
 Letters in names of arrays: B pairs of a chunk, S and T their source and target positions, and of a text, one after the
 other, S source pieces, T target pieces, L links, W target words, V target vocabulary, E entries of a table.
