@@ -132,7 +132,7 @@ def _stream(
 ) -> tuple[np.ndarray, Packed]:
     """Return the ids, int64 [capacity], and the layout of a stream. Padding is cut into sentences of its own."""
     lengths = [side.lengths[rows] for side, rows in parts]
-    padding = capacity - sum(int(each.sum()) for each in lengths)
+    padding = capacity - sum(int(lengths_of_side.sum()) for lengths_of_side in lengths)
     ids_N = np.concatenate([*(_ids(side, rows) for side, rows in parts), np.full(padding, PAD_ID)]).astype(np.int64)
     tail = [min(_LONGEST_PADDING, padding - start) for start in range(0, padding, _LONGEST_PADDING)]
     lengths_B = np.concatenate([*lengths, np.array(tail, np.int64)])

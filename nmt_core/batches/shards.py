@@ -9,7 +9,7 @@ lengths.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -195,6 +195,15 @@ class TokenShards:
         tables = [self._read(self.groups[group], _LENGTHS) for group in groups]
         both = [np.concatenate([table[name].to_numpy() for table in tables]) for name in _LENGTHS]
         return np.stack(both, axis=1).astype(np.int64)
+
+    def weights(self, groups: Sequence[int], by_corpus: Mapping[str, float]) -> np.ndarray:
+        """Return the weight of each pair in these row groups, [N]: the weight of its corpus, or 0 if it has none."""
+        parts = [np.zeros(0)]
+        for group in groups:
+            for chunk in self._read(self.groups[group], ("corpus",))["corpus"].chunks:
+                of_name = np.array([by_corpus.get(name, 0.0) for name in chunk.dictionary.to_pylist()])
+                parts.append(of_name[chunk.indices.to_numpy()])
+        return np.concatenate(parts)
 
     def read(self, groups: Sequence[int]) -> TokenPairs:
         """Return the pairs of these row groups, in this order.

@@ -22,8 +22,8 @@ class EncodeConfig(Section):
     seed: Seed = 1
     """Random seed of the segmentations."""
     alignments: bool = later(False)
-    """Align the pieces of each pair by statistics of the training text, for `model.alignment_layer`: IBM model 2 in
-    both directions (Dyer et al. 2013)."""
+    """Align the pieces of each pair by statistics of the training text (IBM model 2 in both directions, Dyer et al.
+    2013), for `model.alignment_layer`."""
 
     @model_validator(mode="after")
     def _aligns_one_segmentation(self) -> "EncodeConfig":

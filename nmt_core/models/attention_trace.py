@@ -67,8 +67,9 @@ class AttentionView(Graph):
     def alignment(self, of_cross: list[Tensor]) -> Tensor:
         """Return the attention that aligns words, [B, T, S], from the cross-attention of each layer, [B, H, T, S].
 
-        Heads that have learned alignments align the token that a position reads. Position t + 1 reads the token that
-        position t predicts, so its attention becomes row t. In other models it is the mean over the last layers.
+        Heads that have learned alignments align the token that a position reads. Row t is then the attention of
+        position t + 1, which reads the token that position t predicts. In other models it is the mean over the last
+        layers.
         """
         config = self.model.config
         if not config.alignment_layer:

@@ -81,8 +81,10 @@ class Transformer(TranslationModel):
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         # Post-norm layers end in a norm; a pre-norm stack needs one of its own.
-        self.encoder_norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+        self.encoder_norm, self.decoder_norm = (
+            nn.LayerNorm(config.d_model, eps=config.layer_norm_eps) if config.norm == "pre" else nn.Identity()
+            for _ in range(2)
+        )
         self.output = nn.Linear(config.d_model, vocab_size, bias=False)
         if config.tied_embeddings != "none":
             self.output.weight = self.target_embedding.weight

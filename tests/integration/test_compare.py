@@ -1,4 +1,4 @@
-"""Several recipes through the command line, one of which cannot work: one table all the same."""
+"""Several recipes through the command line, one of which cannot work: the table still has the others."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 
 Continued = tuple[Any, dict[str, Any]]
 Compared = tuple[Any, list[dict[str, Any]], dict[str, int]]
-"""The command's output, its table, and how many artifacts of each stage it added."""
+"""Return the command's output, its table, and the number of artifacts of each stage that it added."""
 
 GREEDY = "quickstart+search.beam_size=1"
 MISSING = "quickstart+corpus.toy=null+corpus.train=[nowhere.tsv]"

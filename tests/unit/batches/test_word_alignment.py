@@ -27,7 +27,7 @@ def pieces(lines: Sequence[Sequence[int]]) -> Pieces:
 
 
 def text(lines: int, seed: int) -> tuple[Lines, Lines, Lines]:
-    """Words in another order on the other side, each before an ending; and the source position of each target piece."""
+    """Words in another order on the other side, each before an ending, and the source position of each target piece."""
     translation = dict(zip(NAMES.tolist(), np.random.default_rng(0).permutation(NAMES).tolist(), strict=True))
     generator = np.random.default_rng(seed)
     sources, targets, links = list[list[int]](), list[list[int]](), list[list[int]]()
@@ -117,7 +117,7 @@ def test_text_in_the_same_order_has_a_tension_and_text_in_any_order_none() -> No
         assert model.tension == tension
 
 
-def test_the_prior_is_that_of_the_paper() -> None:
+def test_the_prior_matches_the_paper() -> None:
     (links,) = links_of(pieces([[5, 6, 7]]), pieces([[8, 9]]), none=20)
     prior_L = links.prior(tension=4.0).reshape(2, 4)
     np.testing.assert_allclose(prior_L.sum(axis=1), 1)
@@ -130,7 +130,7 @@ def matrix(*rows: str) -> np.ndarray:
     return np.array([[[cell == "x" for cell in row] for row in rows]])
 
 
-def test_links_grow_from_those_of_both_directions() -> None:
+def test_links_grow_from_the_links_of_both_directions() -> None:
     forward = matrix("x...", ".x..", ".x..", "...x")
     backward = matrix("x...", ".xx.", "....", "....")
     # Of both: the first two on the diagonal. Beside the second: a free column, and a free row. At last: both are free.
@@ -138,7 +138,7 @@ def test_links_grow_from_those_of_both_directions() -> None:
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 1_000))
-def test_joined_links_are_between_those_of_both_and_those_of_one(rows: int, columns: int, seed: int) -> None:
+def test_joined_links_are_between_the_intersection_and_the_union(rows: int, columns: int, seed: int) -> None:
     generator = np.random.default_rng(seed)
     forward, backward = np.zeros((2, 3, rows, columns), bool)
     for number in range(3):

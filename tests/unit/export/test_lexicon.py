@@ -25,7 +25,10 @@ def pieces(lines: Sequence[Sequence[int]]) -> Pieces:
 
 
 def text(words: int, lines: int, seed: int = 1) -> tuple[Lines, Lines, dict[int, int]]:
-    """Sentences of words, in another order on the other side; each has a piece before it that says nothing."""
+    """Return sentences, their translations in another word order, and the dictionary.
+
+    Each translation begins with a piece that has no meaning.
+    """
     generator = np.random.default_rng(seed)
     names = np.arange(FIRST + 1, FIRST + 1 + words)
     translation = dict(zip(names.tolist(), generator.permutation(names).tolist(), strict=True))
@@ -38,7 +41,7 @@ def text(words: int, lines: int, seed: int = 1) -> tuple[Lines, Lines, dict[int,
 
 
 def reference(sources: Lines, targets: Lines, none: int) -> dict[int, dict[int, float]]:
-    """Expected counts of IBM model 1, as the paper reads: source to target to count."""
+    """Return the expected counts of IBM model 1, written as in the paper: source to target to count."""
     table: dict[tuple[int, int], float] = defaultdict(lambda: 1.0)
     counts: dict[int, dict[int, float]] = {}
     for _ in range(lexicon._ITERATIONS + 1):
@@ -64,7 +67,7 @@ def test_the_translation_of_a_piece_comes_first() -> None:
 
 
 def test_neighbours_are_explained_by_what_they_translate() -> None:
-    """8 follows 7 wherever that stands, and also goes without it; only the model knows whose translation 18 is."""
+    """8 follows 7 wherever 7 is, and also occurs without it. Only the model knows which of them 18 translates."""
     sources = [[7, 8], [7, 8, 9], [8, 9], [8], [8, 9]] * 20
     targets = [[17, 18], [18, 17, 19], [18, 19], [18], [19, 18]] * 20
     found_VK = likeliest(pieces(sources), pieces(targets), (20, 20), 1)
@@ -72,7 +75,7 @@ def test_neighbours_are_explained_by_what_they_translate() -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 50, 1 << 20])
-def test_counts_are_those_of_the_paper(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_match_the_paper(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lexical_model, "_CHUNK_LINKS", chunk)
     monkeypatch.setattr(lexical_model, "LEAST_POSTERIOR", 0.0)
     sources, targets, _ = text(words=12, lines=60)

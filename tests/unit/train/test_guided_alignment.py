@@ -43,7 +43,7 @@ ROWS = np.arange(40)
 
 
 class Silent:
-    """A listener that nobody reads."""
+    """A listener that drops everything."""
 
     def point(self, values: Any) -> None: ...
     def say(self, message: str) -> None: ...

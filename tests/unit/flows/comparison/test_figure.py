@@ -1,4 +1,4 @@
-"""The figure of a comparison: which curves it has, what says whose they are, and when there is none."""
+"""The figure of a comparison: its curves, their labels, and the cases without a figure."""
 
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_each_recipe_has_a_curve_and_a_line_that_names_it(tmp_path: Path) -> Non
 
 
 def test_a_point_is_the_mean_of_the_seeds(tmp_path: Path) -> None:
-    """Both curves would go through one point if they had the same mean there: 31 of the first bucket."""
+    """Both curves would pass through one point if their means were equal there: 31 of the first bucket."""
     root = drawn(a_table(), tmp_path)
     first, second = (
         [(dot.get("cx"), dot.get("cy")) for dot in root.iter(f"{SVG}circle") if dot.get("class") == f"dot s{number}"]

@@ -1,4 +1,4 @@
-"""What the registry says of a model."""
+"""Description of a model in the registry."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def recipe(**corpus: Any) -> PipelineConfig:
 
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
-    """Of a database of its own."""
+    """Client of its own database."""
     for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT", "MLFLOW_DISABLE_TELEMETRY"):
         monkeypatch.setenv(name, "")  # so that what `prepare` sets is taken back
     settings = Settings.load({"NMT_HOME": str(tmp_path)})
