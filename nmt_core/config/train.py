@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from nmt_core.config.section import Section, Seed
+from nmt_core.config.section import Section, Seed, later
 
 
 class TrainConfig(Section):
@@ -59,6 +59,9 @@ class TrainConfig(Section):
     """Probability mass spread over the whole vocabulary (Vaswani et al. 2017, section 5.4)."""
     max_gradient_norm: float = Field(0.0, ge=0)
     """Norm to which the gradient is clipped. 0 turns clipping off."""
+    bptt_steps: int = later(0, ge=0)
+    """Number of positions after which the gradient of a recurrent layer through time is cut: truncated back-propagation
+    through time (Williams and Peng 1990). 0 means never. Needs model.architecture=rnn."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Number format of the matrix products. The rest is computed in fp32. `auto` means bf16 if the hardware has it,
     else fp32."""
