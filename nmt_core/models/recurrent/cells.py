@@ -194,8 +194,8 @@ def truncate_gradients(model: nn.Module, steps: int) -> None:
     """Cut the gradient of all recurrent layers of a model after each `steps` steps. 0 means never.
 
     This is truncated back-propagation through time (Williams and Peng 1990). The states themselves continue, so the
-    outputs are the same. In an encoder-decoder, attention and the first state of the decoder carry gradients to the source as
-    before.
+    outputs are the same. In an encoder-decoder, attention and the first state of the decoder carry gradients to the
+    source as before.
     """
     for module in model.modules():
         if isinstance(module, Recurrence):
