@@ -34,13 +34,13 @@ BATCH = 64
 def true_links(source: str, target: str) -> dict[int, int]:
     """Return the place of the English noun that each Korean word renders, by the place of the Korean word."""
     english, korean = words_of(source), target.rstrip(".?").split()
-    found = {}
+    links = {}
     for noun in (noun for row in NOUNS.values() for noun in row):
         left = [place for place, word in enumerate(english) if word in (noun.en, noun.plural)]
         right = [place for place, word in enumerate(korean) if word.startswith(noun.ko)]
         if len(left) == len(right) == 1:
-            found[right[0]] = left[0] if right[0] not in found else -1  # two nouns begin alike
-    return {right: left for right, left in found.items() if left >= 0}
+            links[right[0]] = left[0] if right[0] not in links else -1  # two nouns begin alike
+    return {right: left for right, left in links.items() if left >= 0}
 
 
 def attention(graph: AttentionGraph, tokenizers: Tokenizers, pairs: list[Pair]) -> Iterator[tuple]:
@@ -79,8 +79,8 @@ def measure(bundle: Path, pairs: list[Pair]) -> None:
                     best = weights_TS[start : start + len(target_ids), : len(source_ids) + end].argmax(axis=1)
                     links = sorted((int(left), right) for right, left in enumerate(best))
                     kept = tuple(link for link in links if link[0] < len(source_ids))
-                    found = Alignment(kept, *pieces).of_words(source, target).links
-                    of_truth = [link for link in found if link[1] in truth]
+                    links_found = Alignment(kept, *pieces).of_words(source, target).links
+                    of_truth = [link for link in links_found if link[1] in truth]
                     right = sum(truth[j] == i for i, j in of_truth)
                     key = (layer, how, "with end" if end else "without end")
                     counts.setdefault(key, np.zeros(3))
@@ -106,7 +106,7 @@ def cost(bundle: Path, lines: list[str], beam_size: int) -> None:
             started = time.process_time()
             translator.translate(lines)
             rates[name].append(len(lines) / (time.process_time() - started))
-    best = {name: max(found) for name, found in rates.items()}
+    best = {name: max(rates_of_runs) for name, rates_of_runs in rates.items()}
     shares = ", ".join(f"{name} {rate:,.0f} ({rate / best['none']:.0%})" for name, rate in best.items())
     print(f"lines per CPU-second, beam {beam_size}, {translators['none'].search.precision}: {shares}")
 

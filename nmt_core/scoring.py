@@ -219,8 +219,10 @@ def score(test_set: str, hypotheses: Sequence[str], references: Sequence[str], t
         DataError: there are no sentences, or not as many hypotheses as references.
     """
     return [
-        Score(test_set=test_set, metric=found.metric, score=round(found.score, 4), signature=found.signature)
-        for found in statistics(test_set, hypotheses, references, target_language)
+        Score(
+            test_set=test_set, metric=statistic.metric, score=round(statistic.score, 4), signature=statistic.signature
+        )
+        for statistic in statistics(test_set, hypotheses, references, target_language)
     ]
 
 

@@ -687,6 +687,8 @@ def _tidied(line: str, form: UnicodeForm, punctuation: Punctuation = "as_is", la
 
 def _checked(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines, and raise a DataError at the first that is not text."""
+    if isinstance(lines, bytes) or not isinstance(lines, Iterable):
+        raise DataError(f"lines={shown(lines)}: give a str, or an iterable of str")
     for number, line in enumerate(lines, start=1):
         if not isinstance(line, str):
             raise DataError(f"line {number:,} is {shown(line)}, not text: give a str for each line")

@@ -8,7 +8,7 @@ import typer
 
 from flows.cli.arguments import Debug, Force, From, Overrides, Recipe, Until, read_config, selection_of
 from flows.runs.selection import REGISTER, Selection, StepName
-from nmt_core.errors import ConfigError
+from nmt_core.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from flows.runs.span import StageForecast
@@ -121,6 +121,12 @@ def _show_plan(config: "PipelineConfig", selection: Selection) -> None:
     lines = (*_notes(foreseen), forecasts.free_line(free), forecasts.busy_line(free))
     for line in (*filter(None, lines), *forecasts.warnings(foreseen, free)):
         console.print(line, soft_wrap=True)
+    if config.rounds.count:
+        console.print(
+            f"Before these stages, this run trains {counted(2 * config.rounds.count - 1, 'other model')} in both "
+            "directions, and the newest of the other direction becomes the teacher `reverse`.",
+            soft_wrap=True,
+        )
     console.print("Nothing was run.")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars
 
-from flows.html_report.blocks import Block, Charts, Marked, Run, Section, Sentences, Table, Text, number
+from flows.html_report.blocks import Block, Charts, Marked, Run, Section, Sentences, Table, Text, duration, number
 from flows.html_report.charts import curves
 from flows.html_report.differences import with_differences
 from flows.registry import verdicts
@@ -84,6 +84,22 @@ def _not_scored(report: dict[str, Any]) -> list[Block]:
     """Return a table of the metrics that were left out, with their reasons."""
     rows = [[name, reason] for name, reason in report.get("not_scored", {}).items()]
     return [Text("These metrics were left out:"), Table(["Metric", "Reason"], rows, is_stacked=True)] if rows else []
+
+
+def rounds(run: Run) -> Section:
+    """Show what each round of a run with rounds brought, by direction."""
+    rows = []
+    before: dict[tuple[str, str, str], float] = {}
+    for row in run.summary.rounds:
+        for score in row.scores:
+            key = row.direction, score.test_set, score.metric
+            gain = f"{score.score - before[key]:+.2f}" if key in before else ""
+            cells = [str(row.round), row.direction, score.metric, score.test_set, number(score.score), gain]
+            rows.append([*cells, duration(row.seconds), row.model, row.verdict])
+            before[key] = score.score
+    columns = ["Round", "Direction", "Metric", "Test set", "Score", "Gain", "Time", "Model", "Verdict"]
+    about = "Each model made synthetic text for the next one. A gain is against the round before in the same direction."
+    return Section("Rounds", [Text(about), Table(columns, rows, is_stacked=True)])
 
 
 def _interval(score: dict[str, Any]) -> str:

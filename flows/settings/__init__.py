@@ -239,9 +239,9 @@ class Settings:
     def running(self) -> RunningServers:
         """Return the servers of a live `nmt up` on the same home and machine."""
         try:
-            found = json.loads(self.servers_file.read_text(encoding="utf-8"))
-            servers = RunningServers(prefect=found["prefect"], mlflow=found["mlflow"])
-            return servers if is_here(found["process"]) else RunningServers()
+            recorded = json.loads(self.servers_file.read_text(encoding="utf-8"))
+            servers = RunningServers(prefect=recorded["prefect"], mlflow=recorded["mlflow"])
+            return servers if is_here(recorded["process"]) else RunningServers()
         except (OSError, ValueError, KeyError, TypeError, AttributeError):  # missing, or not written by this package
             return RunningServers()
 

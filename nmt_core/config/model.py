@@ -127,6 +127,34 @@ class ModelConfig(Section):
     """Embedding matrices that share their weights. `three_way`: source, target and output. `two_way`: target and
     output."""
 
+    alignment_layer: int = later(0, ge=0)
+    """Number of the decoder layer, from 1, in which attention to the source learns word alignments (guided alignment,
+    Chen et al. 2016 and Garg et al. 2019). Alignments of translations then come from it. 0 means none. It needs
+    `encode.alignments`."""
+    alignment_heads: int = later(1, ge=1)
+    """Number of heads of `alignment_layer` that learn them."""
+
+    @model_validator(mode="after")
+    def _has_heads_to_align(self) -> "ModelConfig":
+        if self.alignment_layer and self.architecture == "rnn":
+            raise ValueError(
+                f"alignment_layer={self.alignment_layer} needs heads of attention, which architecture=rnn lacks: set "
+                "alignment_layer to 0"
+            )
+        if self.alignment_layer > self.decoder_layers:
+            raise ValueError(
+                f"alignment_layer={self.alignment_layer} is more than decoder_layers={self.decoder_layers}: lower it"
+            )
+        if self.alignment_heads > 1 and not self.alignment_layer:
+            raise ValueError(
+                f"alignment_heads={self.alignment_heads} has no effect with alignment_layer=0: set alignment_layer"
+            )
+        if self.alignment_layer and self.alignment_heads > self.num_heads:
+            raise ValueError(
+                f"alignment_heads={self.alignment_heads} is more than num_heads={self.num_heads}: lower it"
+            )
+        return self
+
     @model_validator(mode="after")
     def _is_a_recurrent_network_that_can_be(self) -> "ModelConfig":
         rnn = self.rnn

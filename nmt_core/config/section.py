@@ -44,7 +44,7 @@ def _shape_forms(schema: dict[str, Any]) -> None:
 
 def _escaped(text: str) -> str:
     """Escape the tags in Markdown, except in code."""
-    return re.sub(r"`[^`]*`|<", lambda found: "\\<" if found[0] == "<" else found[0], text)
+    return re.sub(r"`[^`]*`|<", lambda match: "\\<" if match[0] == "<" else match[0], text)
 
 
 def _without_none(field: dict[str, Any]) -> None:

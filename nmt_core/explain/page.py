@@ -60,8 +60,8 @@ def _data(explanation: Explanation) -> dict[str, Any]:
         "sum": (_sum(explanation), source),
     }
     return {
-        "grids": {name: _grid(found, *labels) for name, (found, *labels) in grids.items() if found is not None},
-        "strips": {name: _strip(found, rows) for name, (found, rows) in strips.items() if found is not None},
+        "grids": {name: _grid(matrix, *labels) for name, (matrix, *labels) in grids.items() if matrix is not None},
+        "strips": {name: _strip(matrix, rows) for name, (matrix, rows) in strips.items() if matrix is not None},
         "masks": _masks(explanation, source, read),
     }
 

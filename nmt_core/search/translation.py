@@ -76,10 +76,10 @@ class Translation:
         It also has n_best, the best first, if there are other translations, alignment, in the Pharaoh format, if there
         is one, and terms and terms_kept if the line has terms. A score that is not known is None.
         """
-        found = [choice.record() for choice in self.choices]
-        line = found[0] | {"status": self.status, "tokens": self.tokens}
+        records = [choice.record() for choice in self.choices]
+        line = records[0] | {"status": self.status, "tokens": self.tokens}
         line |= {"terms": self.terms, "terms_kept": self.terms_kept} if self.terms else {}
-        return line | {"n_best": found} if self.alternatives else line
+        return line | {"n_best": records} if self.alternatives else line
 
     def without_prefix(self) -> "Translation":
         """Return the same with the status `prefix_unknown`, unless there was nothing to translate.
@@ -147,8 +147,8 @@ def whole(
         return replace(translations[0], status=_status(translations, status))
     choices = [part.choices for part in translations]
     picks = list(_together(choices) if samples else _best(choices, n_best))
-    found = [_assembled(sentences, pick, joiner) for pick in picks]
-    first, others = found[0], found[1:n_best]
+    assembled = [_assembled(sentences, pick, joiner) for pick in picks]
+    first, others = assembled[0], assembled[1:n_best]
     if not samples:
         others.sort(key=lambda other: -other.score)
     return Translation(

@@ -17,7 +17,7 @@ HYPOTHESES = ["The cat sits on the mat .", "A dog runs, fast."]
 REFERENCES = ["The cat sat on the mat.", "A dog runs fast."]
 
 
-def test_scores_are_those_of_sacrebleu() -> None:
+def test_scores_match_sacrebleu() -> None:
     bleu, chrf = score("news", HYPOTHESES, REFERENCES, "en")
     assert (bleu.test_set, bleu.metric, chrf.metric) == ("news", "BLEU", "chrF")
     assert bleu.score == pytest.approx(sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score, abs=1e-4)

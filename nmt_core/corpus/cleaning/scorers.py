@@ -96,8 +96,8 @@ def version(kind: Kind, name: str) -> str:
     module, colon, _ = name.partition(":")
     if colon:
         return _sha256_of_module(module)
-    found = metadata.entry_points(group=f"nmt_pipeline.{kind}", name=name)
-    return next((point.dist.version for point in found if point.dist), "")
+    points = metadata.entry_points(group=f"nmt_pipeline.{kind}", name=name)
+    return next((point.dist.version for point in points if point.dist), "")
 
 
 def files_of(command: str) -> dict[str, str]:
@@ -148,8 +148,8 @@ def _file_of(module: str) -> Path | None:
     for part in module.split("."):
         name = f"{name}.{part}" if name else part
         try:
-            found = (finder.find_spec(name, path) for finder in sys.meta_path)
-            spec = next(filter(None, found), None)
+            specs = (finder.find_spec(name, path) for finder in sys.meta_path)
+            spec = next(filter(None, specs), None)
         except (ImportError, AttributeError, ValueError):  # raised by the stage when it imports the module
             return None
         if spec is None:
@@ -183,18 +183,18 @@ def load(kind: Kind, name: str) -> object:
 
 
 def _checked(result: object, pairs: int, kind: Kind, name: str) -> pl.Series:
-    wanted = "a polars Series with " + ("a number" if kind == "scorers" else "true or false") + " for each pair"
+    expected = "a polars Series with " + ("a number" if kind == "scorers" else "true or false") + " for each pair"
     if not isinstance(result, pl.Series):
-        found = f"a {type(result).__name__}"
+        problem = f"a {type(result).__name__}"
     elif len(result) != pairs:
-        found = f"{counted(len(result), 'value')} for {counted(pairs, 'pair')}"
+        problem = f"{counted(len(result), 'value')} for {counted(pairs, 'pair')}"
     elif kind == "scorers" and result.dtype.is_numeric():
         return result.cast(pl.Float64)
     elif kind == "filters" and result.dtype == pl.Boolean:
         return result
     else:
-        found = f"values of type {result.dtype}"
-    raise ConfigError(f"{_place(kind, name)}: returned {found}: it must return {wanted}")
+        problem = f"values of type {result.dtype}"
+    raise ConfigError(f"{_place(kind, name)}: returned {problem}: it must return {expected}")
 
 
 def _scores_by_program(rule: ScoreRule, pairs: pl.DataFrame) -> pl.Series:

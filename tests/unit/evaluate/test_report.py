@@ -1,4 +1,4 @@
-"""The stage: every test set translated by the bundle, written down and scored."""
+"""The stage: the bundle translates every test set, and the translations are stored and scored."""
 
 import json
 import sys

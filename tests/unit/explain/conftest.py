@@ -1,4 +1,4 @@
-"""Bundles of recurrent models, one of each kind, with weights that have opinions."""
+"""Bundles of recurrent models, one of each kind, with large random weights."""
 
 import functools
 from collections.abc import Callable
@@ -28,7 +28,7 @@ KINDS: dict[str, dict[str, Any]] = {
 def recurrent(
     tiny_tokenizer: Tokenizer, bundle_of: Callable[[TranslationModel], Path]
 ) -> Callable[[str], tuple[TranslationModel, Path]]:
-    """Makes a model of a kind, once, and its bundle."""
+    """Make a model of a kind, once, with its bundle."""
 
     @functools.cache
     def make(kind: str) -> tuple[TranslationModel, Path]:

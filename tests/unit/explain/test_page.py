@@ -1,4 +1,4 @@
-"""The page is whole, says what the model did, and needs nothing but itself."""
+"""The page is complete, shows what the model did, and is self-contained."""
 
 import base64
 import json
@@ -29,7 +29,7 @@ VOID = {"meta", "link", "br", "img", "input"}
 
 
 class Page(HTMLParser):
-    """What is in a page, and whether every element that is opened is closed."""
+    """Parser that collects the content of a page, and checks that every element that is opened is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ def test_it_shows_what_the_model_does(explanation: Explanation, tiny_bundle: Pat
     assert [step.said for step in explanation.steps[:-1]] == [step.read for step in explanation.steps[1:]]
 
 
-def test_the_numbers_that_are_drawn_are_those_of_the_model(explanation: Explanation, text: str) -> None:
+def test_the_numbers_that_are_drawn_match_the_model(explanation: Explanation, text: str) -> None:
     data = data_of(text)
     for name, weights in (
         ("encoder", explanation.maps.encoder_attention),
@@ -208,7 +208,7 @@ def test_positions_are_called_what_they_are(
     assert ("positions" in data_of(text)["strips"]) == ("sum" in data_of(text)["strips"]) == (kind == "learned")
 
 
-def test_the_formula_is_that_of_the_models() -> None:
+def test_the_formula_belongs_to_the_model() -> None:
     np.testing.assert_allclose(sinusoidal(48, 30), sinusoidal_positions(48, 30).numpy(), atol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""The soft alignment of recurrent models: the graph, read step by step, says what the model says of whole sentences."""
+"""The soft alignment of recurrent models: the graph, read step by step, equals the model on whole sentences."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Recurrent models go through the same search, in PyTorch, in ONNX Runtime, and decoded anew for every prefix."""
+"""Recurrent models in the same search, with PyTorch, ONNX Runtime, and full decoding of every prefix."""
 
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ SEEDS = {
 
 
 def trained(kind: str) -> RecurrentModel:
-    """Random weights with opinions."""
+    """Return a model with large random weights."""
     sizes = {"hidden_size": 12, "alignment_size": 10, "maxout_size": 8}
     values = {"architecture": "rnn", "d_model": 9, "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "none"}
     values |= KINDS[kind]
@@ -96,7 +96,7 @@ SEARCHES = {
     "beam": (BEAM, False),
     "samples": (SearchConfig(method="sample", n_best=2, max_length_offset=6), True),
 }
-"""Each with whether targets have to begin with some words."""
+"""Search of each method, and True if targets must begin with given words."""
 
 
 @pytest.mark.parametrize("method", SEARCHES)

@@ -90,9 +90,9 @@ def test_a_rule_of_thumb_is_named(tmp_path: Path) -> None:
 def test_training_takes_as_much_disk_as_was_told(
     training_inputs: Any, make_config: Any, world: World, tmp_path: Path
 ) -> None:
-    """At its peak, and next to nothing more: every checkpoint is watched as it comes.
+    """The disk is measured at its peak, and hardly more is forecast: every checkpoint is measured as it is written.
 
-    What the same recipe took the last time plays no part: its model was smaller, and only what it left is known.
+    The last run of the same recipe does not count, because its model was smaller and only its remains are known.
     """
     train = {"max_updates": 50, "checkpoint_every": 10, "ema_decay": 0.9}
     config = make_config(train=train, model={"d_model": 64, "d_ff": 128})

@@ -64,7 +64,7 @@ def config_of(kind: str, **changes: Any) -> ModelConfig:
 
 
 def random_model(kind: str) -> TranslationModel:
-    """Weights so large that every part of an equation tells."""
+    """Weights are so large that every part of an equation matters."""
     torch.manual_seed(4)
     model = build_model(config_of(kind), VOCABULARY, source_vocab_size=20).eval().requires_grad_(False)
     for weight in model.parameters():
@@ -77,7 +77,7 @@ def sigmoid(x: Floats) -> Floats:
 
 
 class Equations:
-    """A model by its papers, for one sentence."""
+    """Model as in its papers, for one sentence."""
 
     def __init__(self, model: TranslationModel) -> None:
         self.weights = {name: weight.double().numpy() for name, weight in model.named_parameters()}
@@ -85,11 +85,11 @@ class Equations:
         self.rnn = model.config.rnn
 
     def product(self, name: str, x: Floats) -> Floats:
-        """W x + b."""
+        """Return W x + b."""
         return np.asarray(self.weights[f"{name}.weight"] @ x + self.weights.get(f"{name}.bias", 0.0))
 
     def cell(self, name: str, x: Floats, state: tuple[Floats, ...], context: Floats | None = None) -> Any:
-        """One step of a layer."""
+        """Compute one step of a layer."""
         projected = self.product(f"{name}.input", x)
         if context is not None:
             projected = projected + self.product(f"{name}.context", context)
@@ -110,7 +110,7 @@ class Equations:
         return (np.zeros(self.rnn.hidden_size),) * (2 if self.rnn.cell == "lstm" else 1)
 
     def encode(self, source: list[int]) -> tuple[list[Floats], list[list[Any]]]:
-        """Annotations, and the last states by layer and direction."""
+        """Return the annotations, and the last states by layer and direction."""
         words = [self.weights["source_embedding.weight"][token] for token in source]
         ends = []
         for layer in range(self.config.encoder_layers):
@@ -133,7 +133,7 @@ class Equations:
         return np.array([max(both[2 * unit], both[2 * unit + 1]) for unit in range(self.rnn.maxout_size)])
 
     def states(self, source: list[int], target: list[int]) -> Floats:
-        """What leaves the decoder, [T, M]."""
+        """Return the output of the decoder, [T, M]."""
         words = [self.weights["target_embedding.weight"][token] for token in target]
         annotations, ends = self.encode(source)
         run = {"none": self.fixed, "additive": self.search}.get(self.rnn.attention, self.luong)
@@ -233,7 +233,7 @@ def test_decoding_step_by_step_equals_decoding_at_once_while_beams_are_reordered
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_weight_is_learnt(kind: str) -> None:
-    """But for rows of embeddings that no token of the batch asks for, and maxout's units that are never the larger."""
+    """Exceptions are rows of embeddings without a token in the batch, and units of maxout that are never the larger."""
     model = random_model(kind).requires_grad_(True)
     model.output(model(SOURCE_BS, TARGET_BT)).square().sum().backward()
     for name, weight in model.named_parameters():
@@ -278,7 +278,7 @@ def test_packed_sentences_are_refused() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_operations_of_training_are_what_pytorch_counts(kind: str) -> None:
-    """But for attention, whose number depends on both lengths, and for what is computed once per sentence."""
+    """Exceptions are attention, whose work depends on both lengths, and what is computed once per sentence."""
     sizes = {"hidden_size": 64, "alignment_size": 8, "maxout_size": 32}
     layers, rnn = KINDS[kind]
     model = build_model(config_of(kind, **layers, d_model=48, rnn=rnn | sizes), 300)
