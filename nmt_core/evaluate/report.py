@@ -128,8 +128,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
 
 
 def _judged(test: TestSet, hypotheses: Sequence[str], config: PipelineConfig, job: Job) -> Judged:
-    target, log = config.languages.target, job.reporter.log
-    return judge(test, hypotheses, config.evaluate, target, allow_code=job.allow_code, log=log)
+    target, notice = config.languages.target, job.reporter.notice
+    return judge(test, hypotheses, config.evaluate, target, allow_code=job.allow_code, notice=notice)
 
 
 def check_sentences(config: PipelineConfig, translator: Translator) -> list[SentenceCheck]:
