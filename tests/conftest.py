@@ -55,7 +55,7 @@ TINY = ModelConfig(d_model=32, d_ff=64, num_heads=4, encoder_layers=2, decoder_l
 VARIATIONS: dict[str, dict[str, Any]] = {
     "one head, GELU": {"num_heads": 1, "activation": "gelu"},
     "narrow keys, learned positions": {"key_width": 4, "positions": "learned", "max_positions": 80},
-    "wide values, SwiGLU": {"value_width": 16, "activation": "swiglu", "norm": "pre"},
+    "wide values, SwiGLU": {"value_width": 16, "activation": "swiglu", "norm": "pre", "layer_norm_eps": 0.1},
     "heads that do not divide, rotary": {"num_heads": 3, "key_width": 16, "value_width": 16, "positions": "rotary"},
     "recurrent decoder": {"decoder_autoregression": "ssru", "activation": "swiglu"},
 }

@@ -32,6 +32,8 @@ def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> No
         console.print(outcome.score_line(score))
     for line in summary.not_published:
         console.print(line)
+    for row in summary.rounds:
+        console.print(row.line)
     if model := summary.model:
         console.print(outcome.model_line(model))
         if model.gate and model.gate.checks:

@@ -168,6 +168,7 @@ def run_translation(request: "TranslationRequest", detail: "Detail" = "normal") 
     from flows.settings import Settings
     from flows.translation.job import PIPE, translate_pipe
     from nmt_core.formats.rows import INVALID_UTF8
+    from nmt_core.jobs.inputs import UNREADABLE
 
     settings = Settings.load()
     console = terminal(to_stderr=True)
@@ -193,6 +194,12 @@ def run_translation(request: "TranslationRequest", detail: "Detail" = "normal") 
     if detail != "quiet":
         _print(f"{report['target']}: {counted(report['lines'], 'line')} by {model}, {did}", console)
     _report_statuses(report["by_status"], console)
+    if report["by_status"].get(INVALID_UTF8):
+        _print(
+            f"Lines that are not UTF-8 are not translated, and their bytes are in {report['target']}{UNREADABLE}. If "
+            "the text has another charset, convert it: `iconv --from-code=windows-1252 --to-code=utf-8 OLD > NEW`.",
+            console,
+        )
     _report_terms(report, console)
 
 

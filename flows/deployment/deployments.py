@@ -16,6 +16,7 @@ from prefect.deployments.runner import RunnerDeployment
 from prefect.flows import Flow
 from prefect.types.entrypoint import EntrypointType
 
+from flows.deployment.forms import check_at_the_option, folded, leave_out_what_does_nothing, values_that_differ
 from flows.display.markdown import plain
 from flows.maintenance import gc, reconcile
 from flows.promotion import promote, rollback
@@ -47,7 +48,6 @@ COLLISIONS = {"skip": ConcurrencyLimitStrategy.CANCEL_NEW, "queue": ConcurrencyL
 
 _DEMO = "quickstart"
 """Recipe that is deployed if the user names none."""
-_READ_BY_WATCH = {"name", "languages", "corpus"}
 _TRAINING: frozenset[StepName] = frozenset({"train"})
 _ONCE: dict[str, tuple[Flow[..., Any], str, str]] = {
     "translate": (translate, "translate", "Translates files with a registered model, line by line."),
@@ -105,6 +105,8 @@ class Entry:
     """Name of the recipe. Empty for deployments that belong to none."""
     overlap: Literal["", "skip", "queue"] = ""
     """Fate of a run that is due while another one of this deployment is running. Empty means that both run."""
+    form: PipelineConfig | None = None
+    """Recipe by which the sections of the form are folded. None means that the form is not folded."""
 
     @property
     def full_name(self) -> str:
@@ -130,7 +132,10 @@ class Entry:
             "tags": self.tags,
         }
         own |= {"description": self.description} if self.description else {}
-        return _deployment_of(self.flow).model_copy(update=own)
+        made = _deployment_of(self.flow).model_copy(update=own)
+        if self.form:
+            made._parameter_openapi_schema = folded(made._parameter_openapi_schema, self.form)
+        return made
 
 
 @functools.cache
@@ -140,19 +145,9 @@ def _deployment_of(flow: Flow[..., Any]) -> RunnerDeployment:
         flow, flow.name, tags=[TAG], entrypoint_type=EntrypointType.MODULE_PATH
     )
     made.model_fields_set.difference_update(_OF_OPERATORS)  # the defaults would overwrite the server's values
-    _leave_out_what_does_nothing(flow, made)
+    leave_out_what_does_nothing(flow.name, made._parameter_openapi_schema)
+    check_at_the_option(made._parameter_openapi_schema)
     return made
-
-
-def _leave_out_what_does_nothing(flow: Flow[..., Any], deployment: RunnerDeployment) -> None:
-    """Remove the options of a recipe from a form that the flow does not read. The server still accepts their values."""
-    schema = deployment._parameter_openapi_schema
-    if form := schema.definitions.get(PipelineConfig.__name__):
-        unread = form["properties"].keys() - _READ_BY_WATCH if flow.name == watch.name else {"schedule"}
-        form["properties"] = {name: field for name, field in form["properties"].items() if name not in unread}
-        form["additionalProperties"] = True
-    if "from_" in schema.properties:
-        schema.properties["from_"]["title"] = "from"
 
 
 def table(asked: Iterable[str] = (), schedule: str | None = None) -> list[Entry]:
@@ -187,7 +182,8 @@ def _of_recipe(recipe: Recipe, schedule: str | None) -> Iterator[Entry]:
     when, name = config.schedule, config.name
     cron = when.cron if schedule is None else schedule
     about = f"Retrains {name}, from its corpora to a registered model. {plain(config.description)}".strip()
-    yield Entry(retrain, name, parameters, True, cron, when.timezone, about, "retrain", name, when.overlap)
+    own = {"config": values_that_differ(config)}
+    yield Entry(retrain, name, own, True, cron, when.timezone, about, "retrain", name, when.overlap, config)
     if when.watch:
         about = f"Looks for changed text at the addresses of {name}. If it has changed, a retraining starts."
         yield Entry(watch, name, parameters, False, when.watch, when.timezone, about, "watch", name)

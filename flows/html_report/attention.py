@@ -49,7 +49,7 @@ def attention(run: Run) -> Section:
 
 def _explained(model: ModelConfig) -> str:
     heads = "" if model.architecture == "rnn" else "The maps show the mean over the heads of the last layer. "
-    source = "Luong et al. 2015, section 3.1" if model.rnn.attention == "dot" else "Bahdanau et al. 2015, figure 3"
+    source = "Luong et al. 2015, section 3.1" if model.rnn.is_global else "Bahdanau et al. 2015, figure 3"
     return (
         f"{heads}Each row is a token of the translation. It shows the decoder's attention weight for each source token "
         f"when it generated that token ({source})."

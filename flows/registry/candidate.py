@@ -33,6 +33,9 @@ class Candidate:
     synthesise: Artifact | None = None
     """Synthetic text, for its teachers. None if there is none, or if the store no longer has it."""
 
+    teachers: Mapping[str, str] = field(default_factory=dict)
+    """Registered versions of the teachers with their verdicts, in words, by the short name of the artifact."""
+
     @property
     def fingerprint(self) -> str:
         """Fingerprint of the pair of export and evaluation, which is one version.

@@ -82,9 +82,10 @@ def _about(config: PipelineConfig, candidate: Candidate) -> _Section:
             "counts as well."
         )
     for teacher in _report(candidate.synthesise).get("teachers", []):
+        version = candidate.teachers.get(teacher["teacher"], "") or "not a registered model"
         text += (
             f"\n\nThe part {plain(teacher['part'])} of its training text was translated by "
-            f"{plain(teacher['teacher'])} ({teacher['sentences']:,} sentences; sha256 of the model "
+            f"{plain(teacher['teacher'])} ({plain(version)}; {teacher['sentences']:,} sentences; sha256 of the model "
             f"{teacher['sha256'][:12]}), so the training data of that model counts as well."
         )
     return _Section(text)

@@ -108,6 +108,29 @@ class RegisteredModel(BaseModel):
         return f"models:/{self.name}/{self.version}"
 
 
+class RoundModel(BaseModel):
+    """Model that a run with rounds trained before its own, or its own."""
+
+    round: int
+    """Number of the round, from 1."""
+    direction: str
+    """Languages that it translates from and into, such as `en-de`."""
+    run_id: str
+    model: str = ""
+    """Address of the registered model. Empty means that it was not registered."""
+    verdict: str = ""
+    """Reason why it is or is not champion."""
+    scores: list[Score] = Field(default_factory=list)
+    seconds: float = 0
+    """Seconds that its run took."""
+
+    @property
+    def line(self) -> str:
+        """Round, direction, first score and model in one line."""
+        score = "".join(f", {score.metric} {score.score:.2f} on {score.test_set}" for score in self.scores[:1])
+        return f"Round {self.round}, {self.direction}{score}: {self.model or 'not registered'}"
+
+
 class Champion(BaseModel):
     """Champion at the time when a run registered its own model."""
 
@@ -135,6 +158,9 @@ class RunSummary(BaseModel):
     """Variants of the model that were not exported, each with the reason and its cost, one a line."""
     model: RegisteredModel | None = None
     champion: Champion | None = None
+    rounds: list[RoundModel] = Field(default_factory=list)
+    """Models of a run with rounds, in the order in which they were trained. Its own model is the last one, once it is
+    registered."""
     currency: str = ""
     """Currency of the money in `cost`."""
     prefect_flow_run_id: str = ""

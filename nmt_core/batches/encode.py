@@ -6,6 +6,9 @@ it. Pairs that are too long are written to `dropped-NNNNN.parquet`, each with it
 With `encode.subword_sampling` the training text is segmented at random `encode.samples` times. The footer of a shard
 holds the number of its segmentation, and each epoch reads one segmentation (`plan.py`). The dev set is segmented as
 text is in translation.
+
+With `encode.alignments`, an aligner is learned first, and each target token of the training text is linked with a
+source token (`word_alignment.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,6 +23,7 @@ import pyarrow as pa
 from nmt_core.batches.lengths import LengthBin, PairCounts, count_sizes, histogram, useful_token_share
 from nmt_core.batches.pair_encoder import PairEncoder, encoder_of
 from nmt_core.batches.shards import DEV_FILE
+from nmt_core.batches.word_alignment import learn_aligner
 from nmt_core.config import SIDES, EncodeConfig, PipelineConfig
 from nmt_core.corpus.shard import DROPPED_COLUMNS
 from nmt_core.errors import ConfigError, StageError
@@ -29,6 +33,8 @@ from nmt_core.tokenizer.bulk import Sampling
 from nmt_core.tokenizer.sample import count_pairs, text_shards
 
 TOO_LONG = "too_many_tokens"
+ALIGNER_FILE = "aligner.safetensors"
+"""Name of the file of the aligner in the artifact, with `encode.alignments`."""
 
 _CHUNK_PAIRS = 250_000  # with more pairs, fewer words are encoded twice, but it takes more memory: about 300 MB
 
@@ -80,6 +86,8 @@ class ShardTask:
     knobs: EncodeConfig
     sample: int = 0
     """Number of the segmentation, from 0."""
+    aligner: str = ""
+    """File of the aligner. Empty means that pairs are not aligned."""
 
     def sampling(self, first: int) -> Sampling | None:
         """Return the sampling of the pairs from row `first` on. None means that segmentations are not sampled."""
@@ -119,7 +127,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
             f"encode.subword_sampling={knobs.subword_sampling}: the vocabulary allows only one segmentation (its "
             "pieces are characters or words, or span spaces): set it to 0"
         )
-    tasks = list(_tasks(knobs, text_shards(split), folder, out))
+    aligner = _learn_aligner(split, encoder, out, job) if knobs.alignments else ""
+    tasks = list(_tasks(knobs, text_shards(split), folder, out, aligner))
     total, done, found = sum(task.rows for task in tasks), 0, Encoded()
     for task, encoded in zip(tasks, job.workers.map(encode_shard, tasks), strict=True):
         found.add(encoded)
@@ -149,6 +158,13 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
     )
 
 
+def _learn_aligner(split: Path, encoder: PairEncoder, out: Path, job: Job) -> str:
+    """Learn the aligner of the training text, and return its file in the artifact."""
+    job.reporter.log("learning which pieces translate each other")
+    learn_aligner(split, encoder.tokenizers).save(out / ALIGNER_FILE)
+    return str(out / ALIGNER_FILE)
+
+
 def _rates(tokens_2: np.ndarray, pairs: int, unknown_2: np.ndarray) -> dict[str, Any]:
     """Return the fields of the report for the tokens of each side."""
     found: dict[str, Any] = {}
@@ -159,7 +175,9 @@ def _rates(tokens_2: np.ndarray, pairs: int, unknown_2: np.ndarray) -> dict[str,
     return found
 
 
-def _tasks(knobs: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out: Path) -> Iterator[ShardTask]:
+def _tasks(
+    knobs: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out: Path, aligner: str
+) -> Iterator[ShardTask]:
     """Yield the tasks of all shards of the first segmentation, then of the second, and so on."""
     runs = [
         run for sample in range(knobs.samples) for run in ((sample, *part) for part in cut(shards, knobs.shard_pairs))
@@ -174,6 +192,7 @@ def _tasks(knobs: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out: P
             dropped=str(out / f"dropped-{number:05d}.parquet"),
             knobs=knobs,
             sample=sample,
+            aligner=aligner,
         )
 
 
@@ -191,7 +210,7 @@ def cut(shards: Sequence[Path], pairs: int) -> Iterator[tuple[Sequence[Path], in
 
 def encode_shard(task: ShardTask) -> Encoded:
     """Encode the rows of a task, and write both files."""
-    encoder = encoder_of(task.tokenizers)
+    encoder = encoder_of(task.tokenizers, task.aligner)
     shards = [pl.scan_parquet(shard, glob=False) for shard in task.text]  # other columns may differ between shards
     text = pl.concat([shard.select(*SIDES, "corpus", "line") for shard in shards])
     found, dropped, buffer = Encoded(), [], pa.BufferOutputStream()

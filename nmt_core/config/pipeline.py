@@ -13,11 +13,12 @@ from nmt_core.config.languages import LanguagesConfig
 from nmt_core.config.mix import MixConfig
 from nmt_core.config.model import ModelConfig
 from nmt_core.config.registry import RegistryConfig
+from nmt_core.config.rounds import RoundsConfig
 from nmt_core.config.schedule import ScheduleConfig
 from nmt_core.config.search import SearchConfig
 from nmt_core.config.section import Section
 from nmt_core.config.split import SplitConfig
-from nmt_core.config.synthesis import SynthesisConfig
+from nmt_core.config.synthesis import REVERSE, SynthesisConfig
 from nmt_core.config.tokenizer import TokenizerConfig
 from nmt_core.config.train import TrainConfig
 
@@ -35,6 +36,7 @@ class PipelineConfig(Section):
     split: SplitConfig = SplitConfig()
     mix: MixConfig = MixConfig()
     synthesis: SynthesisConfig = SynthesisConfig()
+    rounds: RoundsConfig = RoundsConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     encode: EncodeConfig = EncodeConfig()
     model: ModelConfig = ModelConfig()
@@ -93,6 +95,15 @@ class PipelineConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _has_alignments_to_learn(self) -> "PipelineConfig":
+        if self.model.alignment_layer and not self.encode.alignments:
+            raise ValueError(
+                f"model.alignment_layer={self.model.alignment_layer} has nothing to learn from: set encode.alignments "
+                "to true as well"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _has_enough_positions(self) -> "PipelineConfig":
         positions, search = self.model.max_positions, self.search
         if self.model.positions == "learned" and self.encode.max_length > positions:
@@ -129,6 +140,28 @@ class PipelineConfig(Section):
         for place, name in named.items():
             if name and name not in names:
                 raise ValueError(f"{place}={name!r} is not in corpus.train ({', '.join(sorted(names))}): correct it")
+        return self
+
+    @model_validator(mode="after")
+    def _has_text_for_rounds(self) -> "PipelineConfig":
+        if self.rounds.count and not any(REVERSE in part.teachers for part in self.synthesis.parts):
+            raise ValueError(
+                f"rounds.count={self.rounds.count}: no part of synthesis.parts has `teachers: {REVERSE}`, so no round "
+                "would differ from the one before: add one, or set rounds.count to 0"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_text_in_each_phase(self) -> "PipelineConfig":
+        parallel = [corpus.name for corpus in self.corpus.train] or ["toy"]
+        names = (parallel if self.synthesis.train_on_parallel else []) + [part.name for part in self.synthesis.parts]
+        for number, phase in enumerate(self.train.curriculum):
+            for name in phase.corpora:
+                if name not in names:
+                    raise ValueError(
+                        f"train.curriculum.{number}.corpora: {name!r} is not in the training text "
+                        f"({', '.join(sorted(names))}): correct it"
+                    )
         return self
 
     @model_validator(mode="after")

@@ -59,6 +59,8 @@ _VOID = frozenset(
 _CHARSET = re.compile(rb"<meta\s[^>]*?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _DECLARED = re.compile(rb"""<\?xml\s[^>]*?encoding\s*=\s*["']([\w.:-]+)["']""")
 _HEAD = 1 << 14
+_UNFINISHED_TAG = re.compile(r"<[A-Za-z/][^<>]*\Z")
+"""Tag that the end of a page cuts off. Browsers do not show it."""
 
 
 def read_html(content: bytes, name: str, options: Options) -> Document:
@@ -136,7 +138,8 @@ class _Parser(HTMLParser):
 
     def read(self) -> None:
         """Read everything."""
-        self.feed(self._part)
+        unfinished = _UNFINISHED_TAG.search(self._part)
+        self.feed(self._part[: unfinished.start()] if unfinished else self._part)
         self.close()
         self._before(self._end)
         self._finish(self._end)

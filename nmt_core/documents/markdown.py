@@ -32,6 +32,8 @@ _TARGET = re.compile(
 )
 _REFERENCE = re.compile(r"\]\[(?P<label>[^\[\]]*)\]")
 _MARKS = re.compile(r"\*{1,3}|_{1,3}|~~")
+_TASK = re.compile(r"\[[ xX]\][ \t]+(?=\S)")
+"""Box of a task at the beginning of an item, which GitHub and others draw."""
 _HARD_BREAK = re.compile(r"(?: {2,}|\\)\r?\n[ \t>]*")
 _SOFT_BREAK = re.compile(r"[ \t]*\r?\n[ \t>]*")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
@@ -60,6 +62,8 @@ class _Reader:
         self.segments: list[Segment] = []
         self.edits: list[Edit] = []
         self._text, self._name, self._start = text, name, start
+        self._parsed = text.replace("\0", "\ufffd")
+        """The text as markdown-it has it in its tokens."""
         self._place = places_in(text)
         self._lines = [start]
         """Positions at which lines begin, as markdown-it counts them."""
@@ -73,11 +77,12 @@ class _Reader:
         environment: dict[str, Any] = {}
         tokens = MarkdownIt("commonmark").enable("table").parse(self._text[self._start :], environment)
         self._labels = frozenset(environment.get("references", ()))
-        is_cell = False
+        is_cell = is_item = False
         for token in tokens:
             is_cell = token.type in ("th_open", "td_open") or (is_cell and token.type == "inline")
+            is_item = token.type == "list_item_open" or (is_item and token.type in ("paragraph_open", "inline"))
             if token.type == "inline" and token.map and token.content.strip():
-                self._add(token, is_cell)
+                self._add(token, is_cell, is_item)
             elif token.type == "html_block" and token.map:
                 self._add_html(token)
 
@@ -93,13 +98,15 @@ class _Reader:
             self.edits += edits
             self._cursor = end
 
-    def _add(self, token: Token, is_cell: bool) -> None:
+    def _add(self, token: Token, is_cell: bool, is_item: bool) -> None:
         """Add the text of a paragraph, a heading or a cell. A place that is not found stays as it is."""
         assert token.map
         found = self._position(token.content, token.map[0], token.map[1], is_cell)
         if not found:
             return
         start, end = found
+        if is_item and (task := _TASK.match(self._text, start, end)):
+            start = task.end()
         self._cursor = end
         builder = Builder(self._text, self._place)
         _Inline(self._text, end, self._labels, builder).read(start)
@@ -114,11 +121,11 @@ class _Reader:
         own = content.split("\n")
         if is_cell:
             own = [
-                content.replace("|", r"\|") if content not in self._text[self._cursor : self._line(last)] else content
+                content.replace("|", r"\|") if content not in self._parsed[self._cursor : self._line(last)] else content
             ]
         start, at = -1, max(self._cursor, self._line(first))
         for line in own:
-            position = self._text.find(line, at, self._line(last))
+            position = self._parsed.find(line, at, self._line(last))
             if position < 0:
                 return None
             start = position if start < 0 else start

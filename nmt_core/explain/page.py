@@ -120,7 +120,7 @@ def _probability_source(rnn: RnnConfig | None) -> str:
         return "Vaswani et al. 2017, section 3.4"
     if rnn.attention == "additive":
         return "Bahdanau et al. 2015, appendix A.2.2"
-    if rnn.attention == "dot":
+    if rnn.is_global:
         return "Luong et al. 2015, equation 6"
     return "Sutskever et al. 2014, section 2" if rnn.hands_over_states else "Cho et al. 2014, appendix A"
 

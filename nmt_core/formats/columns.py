@@ -171,9 +171,11 @@ def find_column(names: Sequence[str], asked: str, place: str, option: str = "--c
 
     Raises:
         NoColumnError: there is no such column, or none was requested and none has a usual name.
-        DataError: none was requested, and both `source` and `text` exist.
+        DataError: none was requested, and both `source` and `text` exist, or two columns have the requested name.
     """
     if asked in names:
+        if names.count(asked) > 1:
+            raise DataError(f"{place}: {names.count(asked)} columns are called {asked!r}: rename them, and name one")
         return names.index(asked)
     usual = [place for place, name in enumerate(names) if name.strip().casefold() in _USUAL]
     if not asked and len(usual) == 1:

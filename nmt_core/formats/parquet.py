@@ -75,7 +75,11 @@ def read_columns(
                 side = _side_with_bytes(batch, column, max_line_bytes)
                 yield _with_prefix(side, _side_with_bytes(batch, prefix[0], max_line_bytes)) if prefix else side
     except (pa.ArrowException, OSError) as error:
-        asked = " or ".join(".".join(path) for path in columns) or "source"
+        if not columns:
+            raise DataError(
+                f"{stream.name}: the Parquet file is truncated, damaged, or no Parquet ({error}): write it again"
+            ) from None
+        asked = " or ".join(".".join(path) for path in columns)
         raise DataError(
             f"{stream.name}, column {asked}: the Parquet file is truncated, damaged, or the column holds "
             f"no text ({error}): write the file again, or name another column"

@@ -80,7 +80,18 @@ _KINDS = {
 }
 # The complete marks: plain text may begin with the letters of one.
 _PARQUET = b"PAR1\x15"
-_NO_LINES = {b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"Rar!\x1a\x07": "a RAR archive"}
+_NO_LINES = {
+    b"PK\x03\x04": "a zip archive",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"Rar!\x1a\x07": "a RAR archive",
+    b"%PDF-": "a PDF document",
+    b"{\\rtf": "an RTF document",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "a document of an old Office program",
+    b"\x89PNG\r\n\x1a\n": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"\x7fELF": "a program",
+    b"SQLite f": "a database",
+}
 
 
 def kind_by_name(name: str) -> Kind:

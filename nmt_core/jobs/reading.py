@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import re
 import select
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
@@ -21,6 +22,7 @@ from nmt_core.jobs.order import MAX_LINE_BYTES
 STANDARD_INPUT = "standard input"
 
 _HEAD = 1 << 12
+_ONE_VALUE = re.compile(rb"\s*(?:\[|\{\s*\n)")
 _SECONDS_BETWEEN_WRITES = 0.02
 """Longest time that a program at the other end of a pipe takes between two pieces of text that it has ready."""
 
@@ -29,14 +31,17 @@ def cells_of(stream: ByteStream, kind: Kind, columns: Columns) -> Iterator[Cell]
     """Yield the rows of a text, in UTF-8, UTF-16 or UTF-32.
 
     Raises:
-        DataError: fields of a TSV file are in quotes; see also `read_single`.
+        DataError: the file has the rows in a form that would be misread; see also `read_single`.
     """
     if kind is not Kind.PARQUET:
         stream = decoded(stream)
+        _require_line_ends(stream)
     if kind is Kind.LINES:
         require_no_document(stream)
     if kind is Kind.TSV:
         _require_unquoted(stream)
+    if kind is Kind.JSONL:
+        _require_an_object_on_each_line(stream)
     return read_single(stream, kind, columns, MAX_LINE_BYTES)
 
 
@@ -52,6 +57,25 @@ def _require_unquoted(stream: ByteStream) -> None:
         raise DataError(
             f"{stream.name}: fields are in quotes, which would be translated, because TSV has no quotes: name the file "
             "*.csv, which may have tabs between its columns"
+        )
+
+
+def _require_line_ends(stream: ByteStream) -> None:
+    """Check that lines do not end in carriage returns alone, as they did on old Macs: they would all be one line."""
+    head = stream.peek()
+    if head.count(b"\r") > 1 and b"\n" not in head:
+        raise DataError(
+            f"{stream.name}: its lines end in CR alone, so they would be read as one line: convert it, as by "
+            r"`tr '\r' '\n' < FILE > NEW_FILE`"
+        )
+
+
+def _require_an_object_on_each_line(stream: ByteStream) -> None:
+    """Check that a file of JSON is not one value over several lines."""
+    if _ONE_VALUE.match(stream.peek()):
+        raise DataError(
+            f"{stream.name}: is one value of JSON, and not an object on each line: convert it, as by "
+            "`jq -c '.[]' FILE > NEW_FILE.jsonl` for an array"
         )
 
 

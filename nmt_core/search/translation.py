@@ -59,9 +59,9 @@ class Translation:
     tokens: int = 0
     """Number of tokens of the translation, without the end mark."""
     alternatives: tuple[Alternative, ...] = ()
-    """Other translations of `search.n_best`, best first, or samples in the order of their numbers. There may be fewer,
-    because a beam cannot find more than there are. For a line of several sentences they are combinations of the
-    translations of its sentences."""
+    """Other translations of `search.n_best`, best first, or samples in the order of their numbers, or in the order of
+    `search.rerank`. There may be fewer, because a beam cannot find more than there are. For a line of several sentences
+    they are combinations of the translations of its sentences."""
     alignment: Alignment | None = None
     """Links between the words of the line and the words of the translation, or between pieces (`search.alignments`).
     None means that they were not requested."""
@@ -136,8 +136,8 @@ def whole(
         joiner: text between two sentences, and between two translations without copied text between them.
         status: status of the line, if the status of no part is more important.
         n_best: number of translations of the line.
-        samples: True if the nth translation is made of the nth translations of the parts. Otherwise the combinations of
-            the highest score are made.
+        samples: True if the nth translation is made of the nth translations of the parts, as for samples and for
+            reranked candidates. Otherwise the combinations of the highest score are made.
     """
     parts = [part for sentence in sentences for part in sentence]
     translations = [part for part in parts if isinstance(part, Translation)]

@@ -58,10 +58,10 @@ def train(
 ) -> Callable[[PipelineConfig, int], Artifact]:
     """Run the real stage with this many processes."""
 
-    def run(config: PipelineConfig, processes: int) -> Artifact:
+    def run(config: PipelineConfig, processes: int, **others: Artifact) -> Artifact:
         job = Job(SilentReporter(), Resources(), launcher=ranks.launcher(processes))
         store = Store(tmp_path_factory.mktemp("store"))
-        return run_stage(STAGES["train"], config, store, training_inputs(), job).artifact
+        return run_stage(STAGES["train"], config, store, training_inputs(**others), job).artifact
 
     return run
 
@@ -114,6 +114,23 @@ def test_a_recurrent_network_may_be_shared_too(train: Any, make_config: Any) -> 
     made = train(make_config(train=sharded, model=model), 2)
     assert made.report()["dev_chrf"] is not None
     assert losses(made.path) == pytest.approx(expected, rel=1e-5)
+
+
+def test_guided_alignment_is_the_same_for_any_processes(
+    tiny: dict[str, Artifact], train: Any, make_config: Any, tmp_path: Path
+) -> None:
+    model = SMOOTH | {"alignment_layer": 1}
+
+    def config(**changes: Any) -> PipelineConfig:
+        return make_config(encode={"alignments": True}, train=TRAIN | changes, model=model)
+
+    inputs, job = {name: tiny[name] for name in STAGES["encode"].needs}, Job(SilentReporter(), Resources())
+    encode = run_stage(STAGES["encode"], config(), Store(tmp_path), inputs, job).artifact
+    expected = losses(train(config(), 1, encode=encode).path)
+    unguided = losses(train(config(alignment_weight=1e-9), 1, encode=encode).path)
+    assert expected["gradient_norm", UPDATES] != pytest.approx(unguided["gradient_norm", UPDATES], rel=1e-3)
+    for changes in ({}, {"parallel": "fsdp", "activation_checkpointing": True}):
+        assert losses(train(config(**changes), 2, encode=encode).path) == pytest.approx(expected, rel=1e-5)
 
 
 def test_processes_that_share_the_weights_start_from_a_model_and_its_moments_as_one_does(

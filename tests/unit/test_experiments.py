@@ -20,7 +20,7 @@ from nmt_core.stages.stage import Job, Resources, SilentReporter
 from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.learn import run as learn
 from nmt_core.tokenizer.tokenizer import Tokenizers
-from nmt_core.train.optimizer import learning_rate
+from nmt_core.train.schedule import learning_rate
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

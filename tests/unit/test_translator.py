@@ -13,11 +13,13 @@ import pytest
 import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sacrebleu.metrics import CHRF
 
 from nmt_core.bundle import sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.corpus.normalize import normalise
 from nmt_core.errors import ConfigError, DataError, ModelError
+from nmt_core.search.hypothesis import length_penalty
 from nmt_core.spelling import UnicodeForm
 from nmt_core.translator import Translator, _tidied
 
@@ -494,3 +496,45 @@ def test_unknown_marks_within_a_sentence_do_not_cut_it(translator: Translator) -
     found = translator.translate("the cat “sees” a dog. ”")
     assert found.text.startswith(translator.translate("the cat sees a dog.").text)
     assert found.text.endswith(" ”") and "“" not in found.text
+
+
+@pytest.mark.parametrize("method", ["sample", "beam"])
+def test_the_candidate_is_chosen_that_is_most_like_the_others(tiny_bundle: Path, method: str) -> None:
+    search = QUICK.model_copy(update={"method": method, "beam_size": 6, "n_best": 6, "temperature": 1.5})
+    plain = Translator.load(tiny_bundle, search)
+    reranked = plain.with_search(rerank="mbr", candidates=6, n_best=2)
+    metric, moved = CHRF(), 0
+    for line in LINES:
+        candidates, found = plain.translate(line).choices, reranked.translate(line)
+        weights = [1.0] * len(candidates)
+        if method == "beam":
+            penalties = [length_penalty(one.tokens + 1, search.length_penalty) for one in candidates]
+            if found.status == "unfinished":  # without an end mark
+                penalties = [length_penalty(one.tokens, search.length_penalty) for one in candidates]
+            weights = [math.exp(one.score * own) for one, own in zip(candidates, penalties, strict=True)]
+        expected = {
+            one.text: sum(
+                weight * metric.sentence_score(one.text, [other.text]).score
+                for other, weight in zip(candidates, weights, strict=True)
+            )
+            for one in candidates
+        }
+        if found.status == "empty":
+            continue
+        assert expected[found.text] == pytest.approx(max(expected.values()), rel=1e-6)
+        assert found.score == pytest.approx(next(one.score for one in candidates if one.text == found.text), abs=1e-4)
+        assert len(found.choices) == min(2, len(expected))
+        moved += found.text != candidates[0].text
+    assert moved, "the first candidate is not always the one that is chosen"
+    together = [one.text for one in reranked.translate(LINES)]
+    assert together == [reranked.translate(line).text for line in LINES]
+
+
+def test_sentences_of_a_line_are_reranked_one_by_one(tiny_bundle: Path) -> None:
+    search = QUICK.model_copy(
+        update={"method": "sample", "rerank": "mbr", "candidates": 8, "split_sentences": "always"}
+    )
+    translator = Translator.load(tiny_bundle, search)
+    first, second = translator.translate("the cat sees a dog."), translator.translate("a big house.")
+    both = translator.translate("the cat sees a dog. a big house.")
+    assert both.text == f"{first.text} {second.text}"

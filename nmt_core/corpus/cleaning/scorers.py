@@ -211,14 +211,14 @@ def _scores_by_program(rule: ScoreRule, pairs: pl.DataFrame) -> pl.Series:
             "the command"
         ) from None
     if done.returncode:
-        raise ConfigError(f"{place}: ended with exit code {done.returncode}{_last_words(done.stderr)}: run it by hand")
+        raise ConfigError(f"{place}: ended with exit code {done.returncode}{last_words(done.stderr)}: run it by hand")
     written = done.stdout.decode("utf-8", "replace").splitlines()
     texts = pl.Series(written, dtype=pl.String).str.strip_chars()
     scores = texts.cast(pl.Float64, strict=False)
     if len(scores) != pairs.height:
         raise ConfigError(
             f"{place}: wrote {counted(len(scores), 'line')} for {counted(pairs.height, 'pair')}"
-            f"{_last_words(done.stderr)}: it must write one number for each line that it reads"
+            f"{last_words(done.stderr)}: it must write one number for each line that it reads"
         )
     if scores.has_nulls():
         line = int(scores.is_null().arg_true()[0])
@@ -229,7 +229,7 @@ def _scores_by_program(rule: ScoreRule, pairs: pl.DataFrame) -> pl.Series:
     return scores
 
 
-def _last_words(stderr: bytes) -> str:
+def last_words(stderr: bytes) -> str:
     """Return the last line that a program wrote to its standard error, for a message."""
     lines = stderr.decode("utf-8", "replace").strip().splitlines()
     return f" ({lines[-1].strip()[:_SHOWN]})" if lines else ""

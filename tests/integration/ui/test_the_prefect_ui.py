@@ -20,6 +20,7 @@ from support.curves import UNDER_WAY, saved_at, trains
 from support.small import STEPS
 from support.until import until, until_gone
 
+from flows.deployment.forms import ALL_OPTIONS
 from flows.tracking.pages import run_page, runs_page
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(900)]
@@ -51,6 +52,15 @@ _UNREADABLE_BY_NATURE = {
 def option(page: Any, title: str) -> Any:
     """Return the part of a form that shows one option."""
     return page.locator(".schema-form-property", has=page.get_by_text(f"{title} (Optional)", exact=True)).last
+
+
+def unfold_training(page: Any) -> None:
+    """Show all options of the section `train` in the form of a recipe. None of them changes."""
+    section = page.locator(".schema-form-property", has=page.get_by_text("Train (Optional)", exact=True)).last
+    before = option(page, "Max Updates").locator("input").input_value()
+    section.get_by_text(ALL_OPTIONS, exact=True).first.click()
+    option(page, "Label Smoothing").locator("input").wait_for()
+    assert option(page, "Max Updates").locator("input").input_value() == before
 
 
 def run_from_the_form(page: Any, deployment: str) -> str:
@@ -131,7 +141,10 @@ def test_a_stage_and_a_retraining_from_the_browser(
     option(page, "Max Updates").locator("input").wait_for()
     titles = page.locator(".schema-form-property__label").all_inner_texts()
     assert titles[:5] == [f"{title} (Optional)" for title in ("from", "until", "force", "changes")] + ["config"]
+    assert "Label Smoothing (Optional)" not in titles, "the recipe does not set it"
     picture(page, "prefect-form-of-retrain")
+    unfold_training(page)
+    picture(page, "prefect-unfolded")
     run = run_from_the_form(page, retrain)
     page.goto("about:blank")  # where nothing is drawn meanwhile
     assert up.wait(run) == "COMPLETED"
@@ -225,15 +238,17 @@ def test_the_toggle_of_a_schedule_works_at_once(up: Any, page: Any, signed_in: A
 
 
 def test_a_value_out_of_bounds_is_refused_in_the_browser(up: Any, page: Any, signed_in: Any, picture: Any) -> None:
-    clean = up.deployment("clean/small")["id"]
-    before = up.call("flow_runs/filter", {"deployments": {"id": {"any_": [clean]}}})
-    page.goto(f"{signed_in(up)}/deployments/deployment/{clean}/run")
-    option(page, "Max Words").locator("input").fill("0")
-    page.get_by_role("button", name="Submit").click()
-    page.get_by_text(re.compile("0 is less than the minimum of 1")).first.wait_for()
-    picture(page, "prefect-refused")
-    after = up.call("flow_runs/filter", {"deployments": {"id": {"any_": [clean]}}})
-    assert after == before, "nothing was started"
+    site = signed_in(up)
+    for name, title in (("clean/small", "Max Words"), ("retrain/small", "Max Updates")):
+        deployment = up.deployment(name)["id"]
+        before = up.call("flow_runs/filter", {"deployments": {"id": {"any_": [deployment]}}})
+        page.goto(f"{site}/deployments/deployment/{deployment}/run")
+        option(page, title).locator("input").fill("0")
+        page.get_by_role("button", name="Submit").click()
+        option(page, title).get_by_text("0 is less than the minimum of 1").wait_for()
+        picture(page, f"prefect-refused-{name.partition('/')[0]}")
+        after = up.call("flow_runs/filter", {"deployments": {"id": {"any_": [deployment]}}})
+        assert after == before, "nothing was started"
 
 
 def ranks(up: Any) -> list[psutil.Process]:

@@ -1,7 +1,8 @@
 """The plan of batches: complete, bounded, reproducible, and the same however many processes share it."""
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -41,6 +42,11 @@ class Corpus:
 
     def lengths(self, groups: Sequence[int]) -> np.ndarray:
         return np.concatenate([self.parts[group] for group in groups])
+
+    def weights(self, groups: Sequence[int], by_corpus: Mapping[str, float]) -> np.ndarray:
+        """Row groups alternate between two corpora, `even` and `odd`."""
+        names = [("even", "odd")[group % 2] for group in groups for _ in self.parts[group]]
+        return np.array([by_corpus.get(name, 0.0) for name in names])
 
 
 def plan(corpus: Corpus, batching: Batching = "padded", micro_batch_tokens: int = 256, seed: int = 1) -> Plan:
@@ -102,6 +108,22 @@ def test_an_epoch_holds_every_pair_once(pairs: int, row_group_pairs: int, batchi
     assert 1 <= len(updates[-1]) <= 4
     for each in (each for update in updates for each in update):
         assert np.array_equal(each.lengths_B2, corpus.lengths(each.block.groups)[each.rows])
+
+
+@settings(max_examples=20)
+@given(st.floats(0.05, 3.0), batchings, seeds)
+def test_an_epoch_reads_each_corpus_as_often_as_its_weight_says(weight: float, batching: Batching, seed: int) -> None:
+    """Whole parts of a weight are exact. A fraction is drawn, and anew in the next epoch."""
+    corpus = Corpus(800, 40)
+    chosen = Plan(corpus, batching, micro_batch_tokens=256, max_tokens=1_025, seed=seed, corpora={"odd": weight})
+    counts = []
+    for epoch in (0, 1):
+        found = Counter(pairs_of(corpus, [each for update in chosen.updates(epoch) for each in update]))
+        assert all(group % 2 for group, _ in found)
+        assert set(found.values()) <= {math.floor(weight), math.floor(weight) + 1}
+        assert sum(found.values()) == pytest.approx(400 * weight, abs=60)
+        counts.append(found)
+    assert counts[0] != counts[1] or weight == math.floor(weight)
 
 
 @settings(max_examples=20)

@@ -43,7 +43,7 @@ FREE_TEXT = {
     "target_prefix",
 }
 PLACES = {"address", "start_from", "source", "target", "mirror", "lock", "source_word_list", "target_word_list"}
-PLACES |= {"identifier_model"}
+PLACES |= {"identifier_model", "other_direction", "checkpoint", "vocabulary"}
 TOY: dict[str, Any] = {"name": "toy", "corpus": {"toy": {}}}
 RNN: dict[str, Any] = {"architecture": "rnn", "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "none"}
 
@@ -152,6 +152,7 @@ def test_nothing_slow_is_imported() -> None:
             {"rnn": {"cell": "lstm"}},
             "rnn has no effect with architecture=transformer: set architecture to rnn",
         ),
+        (ModelConfig, RNN | {"layer_norm_eps": 1e-6}, "layer_norm_eps=1e-06 has no effect with architecture=rnn"),
         (ModelConfig, RNN | {"decoder_layers": 2}, "decoder_layers=2: a decoder with an alignment model"),
         (ModelConfig, RNN | {"tied_embeddings": "two_way"}, "its width 500 is not d_model=512: set tied_embeddings"),
         (
@@ -159,6 +160,8 @@ def test_nothing_slow_is_imported() -> None:
             RNN | {"encoder_layers": 2, "rnn": {"attention": "dot", "bidirectional": False}},
             "encoder_layers=2 and decoder_layers=1 differ, but with rnn.attention=dot",
         ),
+        (RnnConfig, {"attention": "general"}, "set bidirectional to false"),
+        (RnnConfig, {"input_feeding": True}, "which attention=additive does not have: set attention to dot, general"),
         (RnnConfig, {"attention": "dot"}, "set bidirectional to false"),
         (RnnConfig, {"context": "first_state"}, "context=first_state needs attention=none, not additive"),
         (RnnConfig, {"reverse_source": True}, "reverse_source=true needs bidirectional=false"),
@@ -178,6 +181,15 @@ def test_nothing_slow_is_imported() -> None:
             TOY | {"model": {"positions": "learned", "max_positions": 1_000}},
             "needs 1,075 positions, more than model.max_positions=1000: lower the first, or raise the last",
         ),
+        (EvaluateConfig, {"metrics": ["BLEU"]}, "name=BLEU: every evaluation has this score"),
+        (EvaluateConfig, {"metrics": ["TER", {"name": "TER"}]}, "metrics has the name 'TER' twice"),
+        (EvaluateConfig, {"metrics": ["COMET"]}, "name='COMET' is none of TER, chrF++, spBLEU: write one of these"),
+        (EvaluateConfig, {"metrics": [{"name": "TER", "command": "x"}]}, "name=TER is a metric of sacreBLEU"),
+        (EvaluateConfig, {"metrics": [{"name": "TER", "factor": 2}]}, "factor has no effect without command"),
+        (EvaluateConfig, {"metrics": [{"name": "TER", "vocabulary": "a"}]}, "vocabulary has no effect on TER"),
+        (SearchConfig, {"candidates": 8}, "candidates=8 has no effect with rerank=none: set rerank to mbr"),
+        (SearchConfig, {"rerank": "mbr", "candidates": 8}, "among 8 candidates of a beam of 4: set beam_size"),
+        (SearchConfig, {"rerank": "mbr", "beam_size": 1}, "among 1 candidates of a beam of 1: set beam_size to 2"),
         (TrainConfig, {"start_optimizer": "kept"}, "start_optimizer=kept needs a checkpoint: set start_from"),
         (CleanConfig, {"min_words": 9, "max_words": 8}, "min_words=9 is more than max_words=8"),
         (CleanConfig, {"ngram_words": 5}, "short_ngram_words=9 is more than ngram_words=5"),
@@ -299,7 +311,7 @@ def test_a_configuration_survives_json(train: dict[str, Any], clean: dict[str, A
     fitting = train | {"max_tokens": 25_000, "max_tokens_per_pass": 25_000, "micro_batch_tokens": 1_024}
     fitting |= {"keep_checkpoints": 5, "optimizer": "adamw", "stop_on": "dev_loss", "keep_best": 0}
     fitting |= {"start_optimizer": "fresh"}
-    search |= {"n_best": 1, "min_length": 0, "shortlist": False}
+    search |= {"n_best": 1, "min_length": 0, "shortlist": False, "rerank": "none", "candidates": 0}
     clean |= {"min_words": 1, "min_characters": 1, "short_ngram_words": 3, "prefer": "first"}
     clean |= {"in_domain": "", "identifier": "", "identifier_model": "", "unicode_form": "NFC"}
     config = PipelineConfig.model_validate(TOY | {"train": fitting, "clean": clean, "search": search})

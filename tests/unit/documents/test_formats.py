@@ -207,6 +207,20 @@ def test_a_translation_is_no_markup_of_markdown(text: str) -> None:
     ).removeprefix("<p>").removesuffix("</p>")
 
 
+def test_the_box_of_a_task_stays_a_box() -> None:
+    content = "- [ ] one\n- [x] two\n  [x] three\n\n[x] four\n"
+    assert translated(content, "markdown").decode() == "- [ ] ONE\n- [x] TWO \\[X\\] THREE\n\n\\[X\\] FOUR\n"
+
+
+def test_a_nul_in_markdown_hides_no_text() -> None:
+    assert translated("one\0 two\n\nthree\n", "markdown") == b"ONE\0 TWO\n\nTHREE\n"
+
+
+def test_a_tag_that_the_end_of_a_page_cuts_off_is_no_text() -> None:
+    assert translated("<p>one</p><p>two <a href='x", "html") == b"<p>ONE</p><p>TWO <a href='x"
+    assert translated("<p>1 < 2 and a<", "html") == b"<p>1 &lt; 2 AND A&lt;"
+
+
 def parts_of(content: bytes) -> dict[str, bytes]:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         assert archive.testzip() is None

@@ -17,6 +17,8 @@ ONE_WAY = {"bidirectional": False}
 KINDS: dict[str, dict[str, Any]] = {
     "RNNsearch": {},
     "dot": ONE_WAY | {"cell": "lstm", "attention": "dot"},
+    "general": ONE_WAY | {"attention": "general", "input_feeding": True},
+    "concat": ONE_WAY | {"attention": "concat"},
     "encoder-decoder": {"attention": "none"},
     "sequence-to-sequence": ONE_WAY | {"attention": "none", "context": "first_state", "reverse_source": True},
 }

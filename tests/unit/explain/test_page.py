@@ -137,6 +137,8 @@ RECURRENT = {
     # kind: (sections between masks and candidates, what is said of it, what would be untrue of it)
     "RNNsearch": (["cross"], "softmaxj(vT tanh(W si−1 + U hj))", "Luong"),
     "dot": (["cross"], "(Luong et al. 2015, section 3.1, the score dot:", "Bahdanau et al. 2015, section 3.1"),
+    "general": (["cross"], "htT Wa hs)). The decoder reads the mix together with the next word", "tanh"),
+    "concat": (["cross"], "vaT tanh(Wa [ht; hs])))", "input feeding"),
     "encoder-decoder": (["vector"], "which the decoder reads at every step", "weight 0"),
     "sequence-to-sequence": (["vector"], "beginning with the last, and each token changes its state", "weight 0"),
 }

@@ -7,9 +7,11 @@ import numpy as np
 import polars
 import pytest
 
+from nmt_core.batches import lexical_model
+from nmt_core.batches.lexical_model import LONGEST, LexicalModel, Pieces
 from nmt_core.config import ExportConfig
 from nmt_core.export import lexicon
-from nmt_core.export.lexicon import Pieces, likeliest, make_shortlist, with_copies
+from nmt_core.export.lexicon import likeliest, make_shortlist, with_copies
 from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.tokenizer import PAD_ID, Tokenizers
 
@@ -74,10 +76,10 @@ def test_neighbours_are_explained_by_what_they_translate() -> None:
 
 @pytest.mark.parametrize("chunk", [1, 50, 1 << 20])
 def test_counts_match_the_paper(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexicon, "_CHUNK_LINKS", chunk)
-    monkeypatch.setattr(lexicon, "_LEAST_POSTERIOR", 0.0)
+    monkeypatch.setattr(lexical_model, "_CHUNK_LINKS", chunk)
+    monkeypatch.setattr(lexical_model, "LEAST_POSTERIOR", 0.0)
     sources, targets, _ = text(words=12, lines=60)
-    model = lexicon._Model1(20, 20)
+    model = LexicalModel(20, 20)
     for _ in range(lexicon._ITERATIONS):
         model.learn(pieces(sources), pieces(targets))
     pairs, counts = model.expected(pieces(sources), pieces(targets))
@@ -92,7 +94,7 @@ def test_counts_match_the_paper(chunk: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_pairs_that_share_a_cell_do_little_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     sources, targets, translation = text(words=60, lines=1_500)
-    monkeypatch.setattr(lexicon, "_CELLS", 1 << 11)  # for 61 * 61 pairs that come together, and more that do not
+    monkeypatch.setattr(lexical_model, "_CELLS", 1 << 11)  # for 61 * 61 pairs that come together, and more that do not
     found_VK = likeliest(pieces(sources), pieces(targets), (70, 70), 1)
     right = sum(int(found_VK[word, 0]) == other for word, other in translation.items())
     assert right > 0.9 * len(translation)
@@ -100,8 +102,7 @@ def test_pairs_that_share_a_cell_do_little_harm(monkeypatch: pytest.MonkeyPatch)
 
 def test_long_and_empty_sentences_are_passed_over() -> None:
     sources, targets, translation = text(words=20, lines=300)
-    longest = lexicon._LONGEST
-    more = [[], [5], [5] * (longest + 1), [6]], [[5], [], [9], [9] * (longest + 1)]
+    more = [[], [5], [5] * (LONGEST + 1), [6]], [[5], [], [9], [9] * (LONGEST + 1)]
     found = [
         likeliest(pieces(one), pieces(other), (30, 30), 2)
         for one, other in ((sources, targets), (sources + more[0], targets + more[1]))

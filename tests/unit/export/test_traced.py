@@ -48,6 +48,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "recurrent decoder": TRANSFORMER | {"decoder_autoregression": "ssru"},
     "fixed context": RNN | {"rnn": RNN_SIZES | {"attention": "none", "bidirectional": False}},
     "search": RNN | {"rnn": RNN_SIZES},
+    "concat, input feeding": RNN
+    | {"rnn": RNN_SIZES | {"attention": "concat", "bidirectional": False, "input_feeding": True}},
     "dot, LSTM": RNN
     | {
         "encoder_layers": 2,

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 import yaml
+from prefect.utilities.schema_tools.validation import validate
 
 from flows.deployment.deployments import Entry, Pools, table
+from flows.deployment.forms import ALL_OPTIONS, OF_THE_RECIPE
 from flows.runs.origin import producer_of
 from flows.runs.selection import STEPS, StepName
 from flows.stages import STAGE_FLOWS, sections_of
@@ -15,7 +17,7 @@ from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
 from nmt_core.recipes.recipe import load_recipe, with_changes
 
-NOT_OF_A_STAGE = {"name", "description", "schedule", "budget"}
+NOT_OF_A_STAGE = {"rounds", "name", "description", "schedule", "budget"}
 
 
 @pytest.fixture
@@ -96,11 +98,15 @@ def test_fields_have_titles_descriptions_and_the_order_of_the_configuration(
 
 
 def test_bounds_and_choices_are_in_the_form(schemas: dict[str, dict[str, Any]]) -> None:
-    fields = schemas["clean"]["definitions"]["CleanConfig"]["properties"]
+    drawn, checked = schemas["clean"]["properties"]["clean"]["allOf"]
+    assert drawn == {"$ref": "#/definitions/CleanConfig"}
+    fields = checked["then"]["properties"]
     assert fields["unicode_form"]["enum"] == ["NFC", "NFKC"]
     assert (fields["min_letter_share"]["minimum"], fields["min_letter_share"]["maximum"]) == (0, 1)
     assert fields["max_words"]["minimum"] == 1
     # Prefect checks bounds, and does not show them
+    fields = schemas["clean"]["definitions"]["CleanConfig"]["properties"]
+    assert "minimum" not in fields["max_words"], "else the form reports that no member of a union matches"
     assert fields["max_words"]["description"] == "Maximum number of words on each side. Allowed: 1 or more."
     assert fields["min_letter_share"]["description"].endswith(" Allowed: 0 or more, 1 or less.")
     assert fields["max_length_ratio"]["description"].endswith(" Allowed: more than 1.")
@@ -136,10 +142,12 @@ def test_help_shows_tags_as_they_are(schemas: dict[str, dict[str, Any]]) -> None
 
 
 def test_an_optional_number_is_a_number_that_may_be_left_empty(schemas: dict[str, dict[str, Any]]) -> None:
-    field = schemas["register"]["definitions"]["RegistryConfig"]["properties"]["min_score"]
+    field = schemas["register"]["properties"]["registry"]["allOf"][1]["then"]["properties"]["min_score"]
     assert (field["type"], field["minimum"], field["maximum"]) == ("number", 0, 100)
     assert "anyOf" not in field and "default" not in field
-    assert field["description"].endswith(" Allowed: 0 or more, 100 or less.")
+    drawn = schemas["register"]["definitions"]["RegistryConfig"]["properties"]["min_score"]
+    assert (drawn["type"], "anyOf" in drawn) == ("number", False)
+    assert drawn["description"].endswith(" Allowed: 0 or more, 100 or less.")
 
 
 def test_a_retraining_asks_first_what_is_asked_most_and_shows_nothing_that_does_nothing() -> None:
@@ -164,3 +172,48 @@ def test_a_form_is_filled_in_with_the_recipe() -> None:
     assert entry.parameters["clean"]["expected_length_ratio"] == 2.0
     assert entry.parameters["recipe"] == "quickstart"
     entry.flow.validate_parameters(dict(entry.parameters))
+
+
+def test_a_section_shows_what_the_recipe_sets_and_unfolds_into_all_options_with_its_values() -> None:
+    """Prefect's form opens the member of a union that has the most keys of the value, and the first of equals."""
+    (entry,) = [entry for entry in table() if entry.full_name == "retrain/quickstart"]
+    recipe, form = load_recipe("quickstart"), entry.deployment(Pools())._parameter_openapi_schema
+    sections = form.definitions["PipelineConfig"]["properties"]
+    folded = {name: section["anyOf"] for name, section in sections.items() if "anyOf" in section}
+    assert {"corpus", "clean", "model", "train", "registry"} <= folded.keys() and "languages" not in folded
+    unfolded = dict(entry.parameters["config"])
+    for name, members in folded.items():
+        values = unfolded[name]
+        assert [member["title"] for member in members] == [OF_THE_RECIPE, ALL_OPTIONS]
+        first, every = (member["properties"] for member in members)
+        assert values.keys() <= first.keys() < every.keys()
+        defaults = {option: field["default"] for option, field in every.items() if "default" in field}
+        assert len(defaults) > len(first), "an unfolded section stays unfolded"
+        unfolded[name] = defaults
+    assert with_changes(unfolded, "") == recipe, "unfolding changes no value"
+    shown = sum(len(members[0]["properties"]) for members in folded.values())
+    assert shown < 50 < 140 < sum(len(members[1]["properties"]) for members in folded.values())
+
+
+def test_a_folded_form_still_is_the_whole_recipe_and_names_the_option_that_is_wrong() -> None:
+    (entry,) = [entry for entry in table() if entry.full_name == "retrain/quickstart"]
+    form = entry.deployment(Pools())._parameter_openapi_schema.model_dump(exclude_unset=True)
+    config = entry.parameters["config"]
+    assert with_changes(config, "") == load_recipe("quickstart")
+    assert validate({"config": config}, form) == []
+    wrong = config | {"train": config["train"] | {"max_updates": 0, "max_update": 1}}
+    (at, message), (_, unknown) = sorted(
+        ((list(error.absolute_path), error.message) for error in validate({"config": wrong}, form)), reverse=True
+    )
+    assert (at, message) == (["config", "train", "max_updates"], "0 is less than the minimum of 1")
+    assert "'max_update' was unexpected" in unknown
+
+
+def test_forms_of_two_recipes_do_not_share_their_values(with_all_stages: str) -> None:
+    forms = {
+        entry.recipe: entry.deployment(Pools())._parameter_openapi_schema.definitions["PipelineConfig"]
+        for entry in table(["quickstart", with_all_stages])
+        if entry.kind == "retrain"
+    }
+    parts = {name: form["properties"]["synthesis"]["anyOf"][0]["properties"] for name, form in forms.items()}
+    assert parts["distilled"]["parts"]["default"] != parts["quickstart"]["parts"].get("default")

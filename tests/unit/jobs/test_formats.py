@@ -252,7 +252,22 @@ WRONG: dict[str, tuple[str, bytes, str, str]] = {
     "no column in lines": ("in.txt", b"now\n", "text", r"in\.txt: a text without columns: leave out --column"),
     "no column in Parquet": ("in.parquet", b"", "text", r"in\.parquet: no column 'text': there are id"),
     "numbers in Parquet": ("in.parquet", b"", "id", r"in\.parquet, column id: .* no text .*name another column"),
-    "half of Parquet": ("a.parquet", b"PAR1 and no more", "", r"a\.parquet, column source: .* truncated, damaged"),
+    "half of Parquet": ("a.parquet", b"PAR1 and no more", "", r"a\.parquet: the Parquet file is truncated, damaged"),
+    "two columns of CSV": ("in.csv", b"text,text\nnow,then\n", "text", r"in\.csv: 2 columns are called 'text': rename"),
+    "two columns of Parquet": ("two.parquet", b"", "text", r"two\.parquet: 2 columns are called 'text': rename"),
+    "an array": ("in.json", b'[{"text": "now"}]', "", r"in\.json: is one value of JSON, .*`jq -c"),
+    "an object over lines": ("in.jsonl", b'{\n "text": "now"\n}\n', "", r"in\.jsonl: is one value of JSON"),
+    "lines of an old Mac": ("in.txt", b"now\rthen\r", "", r"in\.txt: its lines end in CR alone.*`tr "),
+    "a table of an old Mac": ("in.csv", b"text,id\rnow,1\r", "text", r"in\.csv: its lines end in CR alone"),
+    "a PDF": ("in.pdf", b"%PDF-1.7\n1 0 obj\n", "", r"in\.pdf: a PDF document, not text: unpack or convert"),
+    "an old .doc": (
+        "in.doc",
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0",
+        "",
+        r"in\.doc: a document of an old Office program",
+    ),
+    "RTF": ("in.rtf", b"{\\rtf1 now}", "", r"in\.rtf: an RTF document, not text"),
+    "a picture": ("in.png", b"\x89PNG\r\n\x1a\n\0\0", "", r"in\.png: a picture, not text"),
     "half of a gz": ("in.txt.gz", gzip.compress(b"now\n" * 999)[:-9], "", r"in\.txt\.gz: the gz file is truncated"),
     "a zip": ("in.zip", b"PK\x03\x04 and more", "", r"in\.zip: a zip archive, not text: unpack"),
     "no file": ("", b"", "", r": there is no such file, or nothing in it: give a text file, a folder or a pattern"),
@@ -264,6 +279,8 @@ def test_a_file_that_cannot_be_read_is_named_with_the_remedy(case: str, job: Any
     name, content, column, message = WRONG[case]
     if name == "in.parquet":
         pl.DataFrame({"id": [1, 2]}).write_parquet(tmp_path / name)
+    elif name == "two.parquet":
+        pq.write_table(pa.table([["now"], ["then"]], ["text", "text"]), tmp_path / name)
     elif name:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):

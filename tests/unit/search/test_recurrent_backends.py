@@ -41,10 +41,24 @@ KINDS: dict[str, dict[str, Any]] = {
         "decoder_layers": 2,
         "rnn": {"attention": "dot", "cell": "lstm", "bidirectional": False},
     },
+    "general, input feeding": {
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "rnn": {"attention": "general", "cell": "lstm", "bidirectional": False, "input_feeding": True},
+    },
+    "concat": {"rnn": {"attention": "concat", "bidirectional": False}},
 }
 
 
-SEEDS = {"encoder-decoder": 3, "first state alone": 2, "search": 3, "search, plain units": 2, "dot": 6}
+SEEDS = {
+    "encoder-decoder": 3,
+    "first state alone": 2,
+    "search": 3,
+    "search, plain units": 2,
+    "dot": 6,
+    "general, input feeding": 6,
+    "concat": 3,
+}
 """With which some translations end, and others do not."""
 
 

@@ -183,6 +183,11 @@ def test_a_teacher_of_the_wrong_direction_is_refused_before_it_works(
         run_until(recipe([part("target_monolingual", tiny_bundle)]))
 
 
+def test_the_stage_alone_has_no_model_of_the_other_direction(recipe: Recipe, run_until: Run) -> None:
+    with raises(ConfigError, "synthesis.parts.0.teachers=reverse", "only a run of the whole recipe", "or name a model"):
+        run_until(recipe([part("target_monolingual", Path("reverse"))]))
+
+
 def test_a_part_of_which_nothing_is_left_is_an_error(recipe: Recipe, run_until: Run, tiny_bundle: Path) -> None:
     with raises(StageError, "part made", "unfinished", "synthesis.parts.drop"):
         run_until(recipe([part("source_monolingual", tiny_bundle, drop=["unfinished"])]))

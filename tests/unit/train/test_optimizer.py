@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt_core.config import TrainConfig
-from nmt_core.train.optimizer import learning_rate, make_optimizer
+from nmt_core.train.optimizer import make_optimizer
+from nmt_core.train.schedule import learning_rate
 
 
 @pytest.mark.parametrize(

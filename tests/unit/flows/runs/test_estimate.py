@@ -34,6 +34,8 @@ RECURRENT: list[dict[str, Any]] = [
     {"decoder_layers": 3, "rnn": {"attention": "none"}},
     {"rnn": {"attention": "none", "context": "first_state", "bidirectional": False}},
     {"encoder_layers": 2, "decoder_layers": 2, "rnn": {"attention": "dot", "cell": "lstm", "bidirectional": False}},
+    {"rnn": {"attention": "general", "bidirectional": False}},
+    {"rnn": {"attention": "concat", "cell": "lstm", "bidirectional": False, "input_feeding": True}},
     {"d_model": 8, "tied_embeddings": "three_way", "rnn": {}},
 ]
 

@@ -37,6 +37,19 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "luong": ({"encoder_layers": 2, "decoder_layers": 2}, {"attention": "dot", "cell": "lstm", "bidirectional": False}),
     "bahdanau, plain units": ({"encoder_layers": 2}, {"cell": "rnn"}),
     "luong, GRU": ({}, {"attention": "dot", "bidirectional": False}),
+    "luong, general": (
+        {"encoder_layers": 2, "decoder_layers": 2},
+        {"attention": "general", "cell": "lstm", "bidirectional": False},
+    ),
+    "luong, concat": ({}, {"attention": "concat", "bidirectional": False}),
+    "luong, general, input feeding": (
+        {"encoder_layers": 2, "decoder_layers": 2},
+        {"attention": "general", "cell": "lstm", "bidirectional": False, "input_feeding": True},
+    ),
+    "luong, concat, plain units, input feeding": (
+        {},
+        {"attention": "concat", "cell": "rnn", "bidirectional": False, "input_feeding": True},
+    ),
 }
 SOURCE_BS = torch.tensor([[5, 6, 7, 8, 9, 3], [10, 11, 3, 0, 0, 0], [12, 13, 14, 15, 3, 0]])
 TARGET_BT = torch.tensor([[2, 20, 21, 22], [2, 23, 0, 0], [2, 24, 25, 0]])
@@ -121,7 +134,7 @@ class Equations:
         """Return the output of the decoder, [T, M]."""
         words = [self.weights["target_embedding.weight"][token] for token in target]
         annotations, ends = self.encode(source)
-        run = {"none": self.fixed, "additive": self.search, "dot": self.dot}[self.rnn.attention]
+        run = {"none": self.fixed, "additive": self.search}.get(self.rnn.attention, self.luong)
         return np.array(run(words, annotations, ends))
 
     def fixed(self, words: list[Floats], annotations: list[Floats], ends: list[list[Any]]) -> list[Floats]:
@@ -156,18 +169,30 @@ class Equations:
             state = self.cell("decoder.0.recurrence", word, state, context)
         return found
 
-    def dot(self, words: list[Floats], annotations: list[Floats], ends: list[list[Any]]) -> list[Floats]:
+    def luong(self, words: list[Floats], annotations: list[Floats], ends: list[list[Any]]) -> list[Floats]:
+        """Equations 5 and 8 of Luong et al. 2015, and section 3.3."""
         states, found = [of_layer[0] for of_layer in ends], []
+        fed = np.zeros(self.rnn.hidden_size)
         for word in words:
             x = word
             for layer in range(len(states)):
-                states[layer] = self.cell(f"decoder.{layer}", x, states[layer])
+                is_fed = self.rnn.input_feeding and layer == 0
+                states[layer] = self.cell(f"decoder.{layer}", x, states[layer], fed if is_fed else None)
                 x = states[layer][0]
-            scores = np.array([h @ x for h in annotations])
+            scores = np.array([self.luong_score(x, h) for h in annotations])
             shares = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
             context = sum(share * h for share, h in zip(shares, annotations, strict=True))
-            found.append(np.tanh(self.product("combine", np.concatenate([context, x]))))
+            fed = np.tanh(self.product("combine", np.concatenate([context, x])))
+            found.append(fed)
         return found
+
+    def luong_score(self, target: Floats, source: Floats) -> float:
+        if self.rnn.attention == "dot":
+            return float(target @ source)
+        if self.rnn.attention == "general":
+            return float(target @ self.weights["key.weight"] @ source)
+        both = np.concatenate([self.weights["query.weight"], self.weights["key.weight"]], axis=1)
+        return float((self.weights["score.weight"] @ np.tanh(both @ np.concatenate([target, source])))[0])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -267,4 +292,4 @@ def test_the_operations_of_training_are_what_pytorch_counts(kind: str) -> None:
 def test_the_architecture_chooses_the_model() -> None:
     assert isinstance(build_model(ModelConfig(d_model=16, num_heads=2, d_ff=16), 20), Transformer)
     kinds = {type(random_model(kind)).__name__ for kind in KINDS}
-    assert kinds == {"FixedContextModel", "SearchModel", "DotAttentionModel"}
+    assert kinds == {"FixedContextModel", "SearchModel", "GlobalAttentionModel"}
