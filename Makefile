@@ -1,15 +1,16 @@
-# Everything runs in .venv, which holds the exact versions of requirements.lock. Nothing but Python and make is assumed.
-# Another Python beside it:  make test PYTHON=python3.13 VENV=.venv-3.13
+# Everything runs in .venv, which holds the exact versions of requirements.lock. Only Python and make are required.
+# With another Python:  make test PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WITH_TESTS := $(VENV)/.installed-with-tests
-# Where Linux has no NVIDIA driver, PyTorch's build for CPUs is asked for here first: it saves 4 GB. Empty: the plain index.
+# On Linux without an NVIDIA driver, PyTorch's build for CPUs is requested from this index first, which saves 4 GB.
+# An empty value means the default index.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-# --no-compile: Python compiles what is imported, once; of the rest, that takes 40 s and 400 MB.
+# --no-compile: Python compiles modules when they are first imported. Compiling all takes 40 s and 400 MB.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint requirements.lock
-# Where this is set, each of a thousand processes would compile the project's code anew.
+# If this were set, each of a thousand processes would compile the project's code again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install quickstart check quick test slow faults ui nightly cluster containers everything interpreter coverage docs \
@@ -18,26 +19,26 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make quickstart   train, register and try a toy translation model (minutes on two cores)"
 	@echo "make quick        the tests that the changed files reach, a minute at most (SINCE=REVISION: changed since then)"
-	@echo "make test         format, lint, types, and the tests, but for those of the next four"
-	@echo "make slow         the tests that take long and break rarely: environments, schedules, PostgreSQL"
-	@echo "make faults       the tests that kill training and fill disks, for minutes"
-	@echo "make ui           the tests that drive the Prefect UI; they need Chromium (Debian: apt-get install chromium)"
+	@echo "make test         format, lint, types, and all tests except the next four groups"
+	@echo "make slow         the tests that take long and rarely break: environments, schedules, PostgreSQL"
+	@echo "make faults       the tests that kill training and fill disks (minutes)"
+	@echo "make ui           the tests that drive the Prefect UI in Chromium (Debian: apt-get install chromium)"
 	@echo "make containers   build the images on Debian and test them and the stack, as root (half an hour)"
-	@echo "make nightly      the tests that repeat at length what others check in part, for minutes"
+	@echo "make nightly      the tests that repeat at length what others check in part (minutes)"
 	@echo "make cluster      the tests on a Slurm cluster of two nodes and a network of hosts, all on this machine (Linux, root)"
-	@echo "make everything   all of these at once, except those of the cluster, which takes less time"
-	@echo "make interpreter  the tests that a change of Python may break: what pickles, starts processes and gets signals"
-	@echo "make check        format, lint, layers of imports and types alone"
-	@echo "make install      the environment in .venv alone, without what tests need"
-	@echo "make coverage     the share of lines and branches that the tests reach, by package, for an hour and more"
+	@echo "make everything   all of these at once, except containers, nightly and cluster, which takes less time than one by one"
+	@echo "make interpreter  the tests that a change of Python may break: pickling, processes and signals"
+	@echo "make check        only format, lint, layers of imports and types"
+	@echo "make install      only the environment in .venv, without the packages that tests need"
+	@echo "make coverage     the share of lines and branches that the tests reach, by package (an hour or more)"
 	@echo "make docs         serve the documentation on this machine, until Ctrl-C"
 	@echo "make docs-check   build the documentation strictly, and check its links"
-	@echo "make lock         choose versions anew for requirements.lock"
-	@echo "make clean        remove .venv, .venv-* and caches; the results in .nmt stay"
+	@echo "make lock         choose new versions for requirements.lock"
+	@echo "make clean        remove .venv, .venv-* and caches, but not the results in .nmt"
 
 install: $(INSTALLED)
 
-# An environment keeps its Python: made anew over itself by another one, it would mix the libraries of both.
+# An existing environment keeps its Python: another one would mix the libraries of both.
 # sacrebleu[ko] has packages in the old style, without a pyproject.toml: --use-pep517 installs them without a warning.
 $(INSTALLED): requirements.lock pyproject.toml
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
@@ -49,7 +50,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@if [ -n "$(TORCH_INDEX)" ] && [ "$$(uname -s)" = Linux ] && [ ! -e /proc/driver/nvidia/version ] && \
 			! command -v nvidia-smi > /dev/null && ! $(BIN)/python -c "import torch" 2> /dev/null; then \
 		$(PIP) --no-deps --retries 0 --timeout 15 --index-url "$(TORCH_INDEX)" torch 2> /dev/null || \
-			echo "PyTorch for CPUs is not to be had from $(TORCH_INDEX): the build with CUDA is installed"; \
+			echo "PyTorch for CPUs cannot be installed from $(TORCH_INDEX): installing the build with CUDA"; \
 	fi
 	$(PIP) --use-pep517 --no-build-isolation --editable '.[korean]'
 	@touch $@
@@ -71,7 +72,7 @@ quick: $(WITH_TESTS)
 	files=$$(PYTHONPATH=tests $(BIN)/python -m support.reach --since $(or $(SINCE),HEAD)) && \
 		{ [ -z "$$files" ] || $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $$files; }
 
-# Tests that wait for a server or a death leave the cores to those that compute. The slow files come first.
+# Three processes on two cores: some tests only wait for a server or for a process to die. The slow files come first.
 test: check
 	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 40
 
@@ -84,7 +85,7 @@ faults: $(WITH_TESTS)
 ui: $(WITH_TESTS)
 	$(BIN)/pytest -m ui --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 0
 
-# By Podman of Debian as root, without systemd and without a registry. What is missing is installed.
+# With Podman from Debian as root, without systemd and without a registry. Missing programs are installed.
 containers: $(WITH_TESTS)
 	@wanted=$$(PYTHONPATH=tests $(BIN)/python -c \
 		"from support import containers; print(*containers.PROGRAMS if containers.missing() else ())"); \
@@ -95,7 +96,7 @@ containers: $(WITH_TESTS)
 nightly: $(WITH_TESTS)
 	$(BIN)/pytest -m nightly --numprocesses 2 --dist load --durations 0
 
-# Debian's packages are installed where they are missing and we may. Elsewhere the tests say what is missing.
+# Debian's packages are installed if they are missing and this is root. Otherwise the tests name what is missing.
 CLUSTER_PACKAGES := slurmctld slurmd slurm-client munge iproute2
 cluster: $(WITH_TESTS)
 	@missing=; for program in slurmctld slurmd sbatch munged ip; do command -v $$program > /dev/null || missing=1; done; \
@@ -116,7 +117,7 @@ interpreter: $(WITH_TESTS)
 	$(BIN)/pytest tests/unit/train tests/distributed tests/unit/flows/launchers --numprocesses 2 --dist loadfile \
 		--no-loadscope-reorder --durations 20
 
-# Of all processes that tests start. For some tests alone:  make coverage ONLY=tests/unit/search
+# Covers all processes that tests start. For some tests only:  make coverage ONLY=tests/unit/search
 ONLY ?= -m "not nightly and not cluster and not containers"
 coverage: $(WITH_TESTS)
 	rm -rf .coverage-data && mkdir .coverage-data
@@ -125,7 +126,7 @@ coverage: $(WITH_TESTS)
 	COVERAGE_FILE=$(CURDIR)/.coverage-data/of $(BIN)/coverage json --quiet -o .coverage-data/lines.json
 	PYTHONPATH=tests $(BIN)/python -m support.covered .coverage-data/lines.json
 
-# On any free port. Pages that follow from the code are written first; what is saved in docs/ is shown at once.
+# On any free port. Generated pages are written first. A page that is saved in docs/ is shown at once.
 docs: $(WITH_TESTS)
 	$(BIN)/python docs/generate.py
 	port=$$($(BIN)/python -c "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1])") && \

@@ -128,15 +128,15 @@ def _measured(folder: Path, config: Path, pairs: int, workers: int) -> Measured:
         look = time.monotonic() - start
         with suppress(subprocess.TimeoutExpired):
             child.wait(max(_SHORTEST_INTERVAL, _INTERVAL_BY_LOOK * look))
-    found = _finish(child)
+    finished = _finish(child)
     return Measured(
         pairs=pairs,
         workers=workers,
-        kept=found["kept"],
-        seconds=found["seconds"],
+        kept=finished["kept"],
+        seconds=finished["seconds"],
         cpu_seconds=_cpu_seconds_of_children() - cpu_before,
         peaks=peaks,
-        files=found["files"],
+        files=finished["files"],
     )
 
 

@@ -57,7 +57,7 @@ async def measure(api: str, secret: str, clients: int, patches: int) -> str:
                     codes[_NO_ANSWER] += 1
                 seconds.append(time.monotonic() - start)
 
-        aside = [asyncio.create_task(each) for each in (_run(client, deployment, others), _poll(client, others))]
+        aside = [asyncio.create_task(work) for work in (_run(client, deployment, others), _poll(client, others))]
         await asyncio.gather(*(click() for _ in range(clients)))
         for task in aside:
             task.cancel()

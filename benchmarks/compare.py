@@ -86,14 +86,14 @@ def context(arguments: argparse.Namespace) -> Experiment:
     updates = arguments.updates or 2_500
     changes = schedule("multi30k-en-de", updates)
     rnn = load_recipe("multi30k-rnn").train
-    said = (
+    caption = (
         f"The recurrent models learn with Adam at a constant rate of {rnn.learning_rate_scale:g}, and gradients of a "
         f"norm of at most {rnn.max_gradient_norm:g}: Adadelta and gradient descent, as in their papers, take hundreds "
         "of thousands of updates. The Transformer's rate rises and falls by the published formula, in proportion to "
         "its updates."
     )
     rows = ["multi30k-rnn", "multi30k-rnnsearch", "+".join(["multi30k-en-de", *changes])]
-    return Experiment(rows, [*length(updates), *averaged(5), *_REGULARISED, *_SMALL_EXPORT], said)
+    return Experiment(rows, [*length(updates), *averaged(5), *_REGULARISED, *_SMALL_EXPORT], caption)
 
 
 def table3(arguments: argparse.Namespace) -> Experiment:
@@ -101,14 +101,14 @@ def table3(arguments: argparse.Namespace) -> Experiment:
     updates, recipe = arguments.updates or 700, arguments.recipe
     chosen = [BASE, *(variation for variation in TABLE_3 if variation.family in arguments.rows)]
     variations = {of_recipe(load_recipe(recipe).name, variation.change): variation for variation in chosen}
-    said = (
+    caption = (
         "Single checkpoints. The paper's numbers are of newstest2013 and of 100,000 updates of 25,000 tokens; those "
         "below base are differences from it, ours seed by seed. One is even if it is no larger than its spread over "
         "the seeds."
     )
     of_all = [*length(updates), *averaged(1), *_REGULARISED, *schedule(recipe, updates), *_SMALL_EXPORT]
     rows = [of_recipe(recipe, variation.change) for variation in chosen]
-    return Experiment(rows, of_all, said, 3, lambda table: beside_the_paper(table, variations))
+    return Experiment(rows, of_all, caption, 3, lambda table: beside_the_paper(table, variations))
 
 
 def korean(arguments: argparse.Namespace) -> Experiment:
@@ -151,19 +151,19 @@ def averaging(arguments: argparse.Namespace) -> Experiment:
         *schedule(recipe, updates),
         *_SMALL_EXPORT,
     ]
-    said = (
+    caption = (
         f"A checkpoint every {often:,} updates; the moving average is over about a tenth of the training. Negative "
         "differences: the average predicts the dev set better than any checkpoint that was kept."
     )
-    return Experiment([of_recipe(recipe, row) for row in _AVERAGES], of_all, said, 3, averages)
+    return Experiment([of_recipe(recipe, row) for row in _AVERAGES], of_all, caption, 3, averages)
 
 
 def regularisation(arguments: argparse.Namespace) -> Experiment:
     """Dropout and label smoothing, on and off."""
     updates, recipe = arguments.updates or 2_000, arguments.recipe
     of_all = [*length(updates), *averaged(5), *_REGULARISED, *schedule(recipe, updates), *_SMALL_EXPORT]
-    said = "Dev perplexity is of the plain loss: it counts against label smoothing, which BLEU need not follow."
-    return Experiment([of_recipe(recipe, row) for row in _REGULARISATIONS], of_all, said)
+    caption = "Dev perplexity is of the plain loss: it counts against label smoothing, which BLEU need not follow."
+    return Experiment([of_recipe(recipe, row) for row in _REGULARISATIONS], of_all, caption)
 
 
 EXPERIMENTS = {each.__name__: each for each in (context, table3, korean, averaging, regularisation)}

@@ -86,11 +86,11 @@ def _differences(variation: Variation, row: ComparedRecipe, base: ComparedRecipe
         higher_is_better = name == "dev_bleu"
         their_way = _way(difference, 0, higher_is_better=higher_is_better)
         theirs.append("-" if math.isnan(published) else f"{difference:+.2f} ({their_way})")
-        found = _by_seed(row, base, name)
-        if not found:
+        values = _by_seed(row, base, name)
+        if not values:
             ours.append("-")
             continue
-        spread = spread_of(found)
+        spread = spread_of(values)
         way = _way(spread.mean, spread.deviation or 0, higher_is_better=higher_is_better)
         ours.append(f"{_signed(spread)} ({way})")
         if not math.isnan(published):
@@ -116,24 +116,24 @@ def _way(difference: float, spread: float, *, higher_is_better: bool) -> str:
 
 
 def _absolute(row: ComparedRecipe, name: str) -> str:
-    found = row.measures.get(name)
-    return shown(found, TWO_DIGITS) if found else "-"
+    measured = row.measures.get(name)
+    return shown(measured, TWO_DIGITS) if measured else "-"
 
 
 def averages(table: Sequence[ComparedRecipe]) -> list[str]:
     """A Markdown table: how well the average of each row predicts the dev set, and the best checkpoint alone."""
     lines = _head(["row", "the average's dev perplexity", "the best checkpoint's", "difference", "exported"])
     for row in table:
-        found = [
+        scores = [
             (run.averaged_dev_perplexity, run.best_single_dev_perplexity, run.weights)
             for run in row.runs
             if run.averaged_dev_perplexity is not None and run.best_single_dev_perplexity is not None
         ]
-        if found:
-            averaged, single = (spread_of([one[side] for one in found]) for side in (0, 1))
-            difference = spread_of([one[0] - one[1] for one in found])
+        if scores:
+            averaged, single = (spread_of([one[side] for one in scores]) for side in (0, 1))
+            difference = spread_of([one[0] - one[1] for one in scores])
             cells = [shown(averaged, TWO_DIGITS), shown(single, TWO_DIGITS), _signed(difference)]
-            lines.append(_line([row.recipe, *cells, ", ".join(dict.fromkeys(one[2] for one in found))]))
+            lines.append(_line([row.recipe, *cells, ", ".join(dict.fromkeys(one[2] for one in scores))]))
     return lines
 
 

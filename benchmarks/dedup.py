@@ -21,7 +21,7 @@ from pathlib import Path
 SHARD_PAIRS = 250_000
 COPIES = 0.23
 LEVEL = 1
-"""zstd level of everybody's output."""
+"""zstd level of all outputs."""
 DUCKDB_MEMORY = "2GB"
 THREADS = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}
 WORDS_A_SIDE = 7
@@ -115,7 +115,7 @@ def generate(text: Path, _: Path, pairs: int) -> None:
 
 
 def ours(text: Path, out: Path, pairs: int) -> None:
-    """Run ours with one worker: keys of each shard, the shuffle through files, and each shard without its drops."""
+    """This package with one worker: keys of each shard, the shuffle through files, and each shard without its drops."""
     import numpy as np
     import polars as pl
 

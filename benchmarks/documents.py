@@ -196,13 +196,13 @@ def comes_back(content: bytes, form: str) -> tuple[int, bool]:
 def scrambled(content: bytes, form: str, draw: random.Random) -> bytes:
     """Return a document whose translations have the words of the source in any order, with links to the source."""
     document = open_document(content, form, "a", ALL)
-    found: list[Translated | None] = []
+    translations: list[Translated | None] = []
     for segment in document.segments:
         words = list(enumerate(segment.text.split()))
         draw.shuffle(words)
         links = [(source, target) for target, (source, _) in enumerate(words)]
-        found.append(None if segment.fault else Translated(" ".join(word for _, word in words), links))
-    return document.splice(found).content
+        translations.append(None if segment.fault else Translated(" ".join(word for _, word in words), links))
+    return document.splice(translations).content
 
 
 def same(check: Callable[[bytes], Any], before: bytes, after: bytes) -> bool:

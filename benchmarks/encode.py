@@ -155,10 +155,10 @@ def with_end_marks(rows: list[list[int]]) -> pa.ListArray:
 def compare(folder: Path) -> None:
     """Our ids must be SentencePiece's."""
     encode_plainly(folder)
-    expected, found = pq.read_table(folder / THEIRS), pq.read_table(folder / OURS, columns=list(SIDES))
-    if not found.replace_schema_metadata(None).equals(expected):
+    expected, computed = pq.read_table(folder / THEIRS), pq.read_table(folder / OURS, columns=list(SIDES))
+    if not computed.replace_schema_metadata(None).equals(expected):
         sys.exit("our ids are not SentencePiece's: the figures mean nothing")
-    print(f"all {len(found):,} pairs have the ids that SentencePiece gives line by line")
+    print(f"all {len(computed):,} pairs have the ids that SentencePiece gives line by line")
 
 
 WORKERS = {"ours": encode_ours, "tokenizers": encode_theirs, "sentencepiece": encode_plainly}

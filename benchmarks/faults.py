@@ -61,15 +61,15 @@ def planters(draw: random.Random, foreign: list[str]) -> dict[str, Callable[[Pai
         return pair[0], draw.choice(foreign)
 
     def numbers(pair: Pair) -> Pair | None:
-        found = re.findall(r"\d+", pair[1])
-        if not found or sorted(re.findall(r"\d", pair[0])) != sorted(re.findall(r"\d", pair[1])):
+        strings = re.findall(r"\d+", pair[1])
+        if not strings or sorted(re.findall(r"\d", pair[0])) != sorted(re.findall(r"\d", pair[1])):
             return None
-        number = draw.choice(found)
+        number = draw.choice(strings)
         return pair[0], pair[1].replace(number, draw.choice(["", str(int(number) + 1)]), 1)
 
     def placeholders(pair: Pair) -> Pair | None:
-        found = re.findall(r"%[sd]|\{\w*\}", pair[1])
-        return (pair[0], pair[1].replace(draw.choice(found), "", 1)) if found else None
+        strings = re.findall(r"%[sd]|\{\w*\}", pair[1])
+        return (pair[0], pair[1].replace(draw.choice(strings), "", 1)) if strings else None
 
     def tags(pair: Pair) -> Pair | None:
         return f"{pair[0]} <b>{pair[0][:5]}</b>", pair[1]
@@ -126,16 +126,16 @@ def main() -> int:
         is_met &= share <= MOST_FLAGGED
         print(f"{name}: {share:.2%} of {len(pairs):,} references, {len(pairs) / seconds:,.0f} pairs/CPU-s {counts}")
     rows = list(planted(corpora, read(folder / _FOREIGN)))
-    found: dict[str, list[tuple[str, bool]]] = {}
+    results_by_kind: dict[str, list[tuple[str, bool]]] = {}
     for name, (languages, _) in corpora.items():
         own = [(kind, pair) for corpus, kind, pair in rows if corpus == name]
         for (kind, _), fault in zip(
             own, Checker(languages).faults(*zip(*(pair for _, pair in own), strict=True)), strict=True
         ):
-            found.setdefault(kind, []).append((fault or "", fault is not None))
-    for kind, results in found.items():
+            results_by_kind.setdefault(kind, []).append((fault or "", fault is not None))
+    for kind, results in results_by_kind.items():
         print(f"{kind}: {sum(is_found for _, is_found in results)} of {len(results)}")
-    share = sum(is_found for results in found.values() for _, is_found in results) / PLANTED
+    share = sum(is_found for results in results_by_kind.values() for _, is_found in results) / PLANTED
     print(f"found {share:.2%} of {PLANTED:,} planted")
     return 0 if is_met and share >= LEAST_FOUND else 1
 

@@ -106,8 +106,8 @@ def _measured(command: list[str], text: Path, method: str) -> Measured:
         stdout=subprocess.PIPE,
         check=True,
     )
-    found = json.loads(done.stdout.splitlines()[-1])
-    return Measured(found["pairs"], found["cpu_seconds"], frozenset(found["kept"]))
+    printed = json.loads(done.stdout.splitlines()[-1])
+    return Measured(printed["pairs"], printed["cpu_seconds"], frozenset(printed["kept"]))
 
 
 def _print(ours: Measured, theirs: Measured, method: str, every: int) -> None:

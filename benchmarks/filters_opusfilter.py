@@ -46,8 +46,8 @@ def main() -> None:
     """Judge the pairs of the first argument's file. The second argument is a method of language identification."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
-    asked = _FILTERS + ([_identification(sys.argv[2])] if sys.argv[2] else [])
-    preprocessors, filters = PreprocessorPipeline.from_config(_PREPROCESSORS), FilterPipeline.from_config(asked)
+    chosen = _FILTERS + ([_identification(sys.argv[2])] if sys.argv[2] else [])
+    preprocessors, filters = PreprocessorPipeline.from_config(_PREPROCESSORS), FilterPipeline.from_config(chosen)
     pairs = [line.split("\t") for line in Path(sys.argv[1]).read_bytes().decode().split("\n")[:-1]]
     list(filters.filter(preprocessors.process(pairs[:WARM_UP_PAIRS])))
     start = time.process_time()

@@ -87,17 +87,17 @@ class Report:
         passed = time.monotonic() - self._began
         began = time.monotonic()
         if passed + needs_seconds > self._limit:
-            found = {"skipped": f"{passed:.0f} of {self._limit:.0f} s have passed"}
+            result = {"skipped": f"{passed:.0f} of {self._limit:.0f} s have passed"}
         else:
             try:
-                found = work()
+                result = work()
             except Exception:
-                found = {"error": traceback.format_exc()}
-        self.sections[name] = found | {"seconds": round(time.monotonic() - began, 1)}
+                result = {"error": traceback.format_exc()}
+        self.sections[name] = result | {"seconds": round(time.monotonic() - began, 1)}
         draft = self._file.with_suffix(".partial")
         draft.write_text(json.dumps(self.sections, indent=1), encoding="utf-8")
         draft.replace(self._file)
-        print(f"{name}: {_in_short(found)}", flush=True)
+        print(f"{name}: {_in_short(result)}", flush=True)
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -121,7 +121,7 @@ def main() -> None:
     ):
         _run(report, Path(folder), world, arguments.tiny)
     _print(report.sections)
-    if failed := [name for name, found in report.sections.items() if "error" in found or found.get("ok") is False]:
+    if failed := [name for name, result in report.sections.items() if "error" in result or result.get("ok") is False]:
         sys.exit(f"failed: {', '.join(failed)}")
 
 
@@ -147,19 +147,19 @@ def _run(report: Report, folder: Path, world: World, tiny: bool) -> None:
                 report.section("profile", 25, profile)
 
 
-def _config(tiny: bool, **knobs: Any) -> TrainConfig:
+def _config(tiny: bool, **options: Any) -> TrainConfig:
     updates, tokens = (LOG_EVERY * 2, 256) if tiny else (_WARM_UP + _MEASURED, _TOKENS)
     sizes = {"max_tokens": tokens, "micro_batch_tokens": tokens, "max_tokens_per_pass": tokens}
     never = {"validate_every": 10 * updates, "checkpoint_every": 10 * updates}
-    return TrainConfig(max_updates=updates, batching="packed", precision="bf16", **sizes, **never, **knobs)
+    return TrainConfig(max_updates=updates, batching="packed", precision="bf16", **sizes, **never, **options)
 
 
 def _machine(world: World) -> dict[str, Any]:
-    found: dict[str, Any] = {"torch": torch.__version__, "cuda": torch.version.cuda, "device": f"{world.device}"}
+    facts: dict[str, Any] = {"torch": torch.__version__, "cuda": torch.version.cuda, "device": f"{world.device}"}
     if world.device.type == "cuda":
         properties = torch.cuda.get_device_properties(world.device)
-        found |= {"name": properties.name, "memory": properties.total_memory}
-    return found
+        facts |= {"name": properties.name, "memory": properties.total_memory}
+    return facts
 
 
 def _peak_matmul_flops(world: World, tiny: bool) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def _loss(world: World, vocabulary: int) -> dict[str, Any]:
     """Milliseconds of the loss, and of its matrix products."""
     is_half = world.device.type == "cuda"
     dtype, tokens = (torch.bfloat16, _TOKENS) if is_half else (torch.float32, 256)
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for width in (512, 1_024):
         states = torch.randn(tokens, width, device=world.device).to(dtype).requires_grad_()
         weight = torch.randn(vocabulary, width, device=world.device).mul_(0.05).requires_grad_()
@@ -201,11 +201,11 @@ def _loss(world: World, vocabulary: int) -> dict[str, Any]:
             torch.mm(logits, half)
             torch.mm(logits.t(), states)
 
-        found |= {
+        figures |= {
             f"loss, width {width}": _milliseconds(world, loss),
             f"products, width {width}": _milliseconds(world, products),
         }
-    return found
+    return figures
 
 
 def _milliseconds(world: World, work: Callable[[], None]) -> float:
@@ -285,12 +285,12 @@ def _profile(data: Path, folder: Path, world: World, configs: tuple[ModelConfig,
     return {"milliseconds an update": total / 1e3 / _PROFILED, "kernels": kernels}
 
 
-def _in_short(found: dict[str, Any]) -> str:
-    if "error" in found:
-        return f"FAILED: {found['error'].strip().splitlines()[-1]}"
+def _in_short(result: dict[str, Any]) -> str:
+    if "error" in result:
+        return f"FAILED: {result['error'].strip().splitlines()[-1]}"
     for key in ("skipped", "ok", "flops", "target tokens per second", "name"):
-        if key in found:
-            return f"{key} {found[key]}"
+        if key in result:
+            return f"{key} {result[key]}"
     return "done"
 
 
@@ -298,15 +298,15 @@ def _print(sections: dict[str, Any]) -> None:
     spans = ("input", "forward", "backward", "optimizer", "between", "waiting for data")
     columns = ["Target tokens/s", "of those wanted", "Useful", "MFU", "Peak, GB", *(f"{span}, ms" for span in spans)]
     print(f"\n| Training | {' | '.join(columns)} |\n| --- |{' ---: |' * len(columns)}")
-    for name, found in sections.items():
-        if rate := found.get("target tokens per second"):
+    for name, result in sections.items():
+        if rate := result.get("target tokens per second"):
             cells = [
                 f"{rate:,.0f}",
                 f"{rate / _TARGETS[name.split(',')[0]]:.0%}",
-                f"{found['useful token share']:.4f}",
-                f"{found['mfu']:.1%}" if found["mfu"] else "",
-                f"{found['peak bytes'] / 1e9:.1f}",
-                *(f"{found['milliseconds'][span]:.1f}" for span in spans),
+                f"{result['useful token share']:.4f}",
+                f"{result['mfu']:.1%}" if result["mfu"] else "",
+                f"{result['peak bytes'] / 1e9:.1f}",
+                *(f"{result['milliseconds'][span]:.1f}" for span in spans),
             ]
             print(f"| {name} | {' | '.join(cells)} |")
 

@@ -44,7 +44,7 @@ def attention(data: Path, folder: Path, world: World) -> dict[str, Any]:
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     draw = np.random.default_rng(1)
     sources, targets = draw.integers(1, 100, (2, 32)).tolist()
-    found = {}
+    differences = {}
     for name, queries, keys, padding, causal in (
         ("encoder", sources, sources, (0, 0), False),
         ("decoder", targets, targets, (0, 0), True),
@@ -66,12 +66,12 @@ def attention(data: Path, folder: Path, world: World) -> dict[str, Any]:
         expected = _with_gradients(
             right, [q[:tokens].float(), k[:seen].float(), v[:seen].float()], weight[:tokens].float()
         )
-        for what, value, wanted in zip(("output", "dq", "dk", "dv"), values, expected, strict=True):
-            difference = (value[: len(wanted)].float() - wanted).abs().max() / wanted.abs().max()
-            is_quiet = value.isfinite().all() and (what == "output" or not value[len(wanted) :].any())
-            found[f"{name} {what}"] = float(difference) if is_quiet else math.inf
+        for what, value, reference in zip(("output", "dq", "dk", "dv"), values, expected, strict=True):
+            difference = (value[: len(reference)].float() - reference).abs().max() / reference.abs().max()
+            is_quiet = value.isfinite().all() and (what == "output" or not value[len(reference) :].any())
+            differences[f"{name} {what}"] = float(difference) if is_quiet else math.inf
     limit = _LIMITS[dtype]
-    return {"dtype": f"{dtype}", "limit": limit, "differences": found, "ok": max(found.values()) <= limit}
+    return {"dtype": f"{dtype}", "limit": limit, "differences": differences, "ok": max(differences.values()) <= limit}
 
 
 def _layout(lengths: Sequence[int], device: torch.device) -> Packed:
@@ -88,8 +88,8 @@ def _one_by_one(
     q_NHD: Tensor, k_NHD: Tensor, v_NHD: Tensor, queries: Sequence[int], keys: Sequence[int], causal: bool
 ) -> Tensor:
     cut = zip(*(torch.split(x, list(of)) for x, of in ((q_NHD, queries), (k_NHD, keys), (v_NHD, keys))), strict=True)
-    each = [attend_reference(*(x.transpose(0, 1)[None] for x in one), causal=causal)[0] for one in cut]
-    return torch.cat([one.transpose(0, 1) for one in each])
+    outputs = [attend_reference(*(x.transpose(0, 1)[None] for x in one), causal=causal)[0] for one in cut]
+    return torch.cat([one.transpose(0, 1) for one in outputs])
 
 
 def _with_gradients(function: Callable[..., Tensor], qkv: Sequence[Tensor], weight: Tensor) -> list[Tensor]:
@@ -114,15 +114,15 @@ def residual(data: Path, folder: Path, world: World) -> dict[str, Any]:
 
     frame.eval()
     names = ("value", "dx", "doutput", "dweight", "dbias")
-    found = {
+    differences = {
         name: float((ours.float() - right).abs().max() / right.abs().max())
         for name, ours, right in zip(names, of(x, output), of(x.float(), output.float()), strict=True)
     }
     frame.train()
     dropped = float((of(x, output)[2] == 0).float().mean())
     limit = _LIMITS[dtype]
-    is_right = max(found.values()) <= limit and abs(dropped - 0.1) < 0.005
-    return {"dtype": f"{dtype}", "limit": limit, "differences": found, "dropped": dropped, "ok": is_right}
+    is_right = max(differences.values()) <= limit and abs(dropped - 0.1) < 0.005
+    return {"dtype": f"{dtype}", "limit": limit, "differences": differences, "dropped": dropped, "ok": is_right}
 
 
 def packed_and_padded(data: Path, folder: Path, world: World) -> dict[str, Any]:
@@ -185,11 +185,11 @@ def resume(data: Path, folder: Path, world: World) -> dict[str, Any]:
 
     As it is trained by default: in bf16 and compiled on a GPU, without asking PyTorch for deterministic kernels.
     """
-    knobs = {"precision": "bf16" if world.device.type == "cuda" else "fp32", "compile_layers": True}
+    options = {"precision": "bf16" if world.device.type == "cuda" else "fp32", "compile_layers": True}
     model = _SMALL.model_copy(update={"dropout": 0.1})
-    whole = _train(data, folder / "whole", world, knobs, model)
-    first = _train(data, folder / "parts", world, knobs, model, lambda update: update == UPDATES // 2 - 1)
-    second = _train(data, folder / "parts", world, knobs, model)
+    whole = _train(data, folder / "whole", world, options, model)
+    first = _train(data, folder / "parts", world, options, model, lambda update: update == UPDATES // 2 - 1)
+    second = _train(data, folder / "parts", world, options, model)
     is_equal = _same(whole, second) and whole.dev_losses == first.dev_losses + second.dev_losses
     return {"ok": is_equal, "updates after resuming": len(second.starts)}
 
@@ -202,7 +202,7 @@ def _train(
     data: Path,
     folder: Path,
     world: World,
-    knobs: dict[str, Any],
+    options: dict[str, Any],
     model: ModelConfig = _SMALL,
     before_update: Callable[[int], bool] = lambda update: False,
 ) -> watched.Run:
@@ -210,7 +210,7 @@ def _train(
     tokens = {"max_tokens": 2_048, "micro_batch_tokens": 1_024, "max_tokens_per_pass": 1_024}
     schedule = {"max_updates": UPDATES, "validate_every": 1, "checkpoint_every": UPDATES}
     usual = {"batching": "packed", "warmup_updates": 100, "compile_layers": False}
-    config = TrainConfig(**usual | tokens | schedule | knobs)
+    config = TrainConfig(**usual | tokens | schedule | options)
     return watched.train(data, folder, world, (model, config), before_update)
 
 

@@ -66,8 +66,8 @@ def main() -> None:
     translate.add_argument("bundle", type=Path)
     translate.add_argument("--lines", type=int, default=20_000)
     translate.set_defaults(measure=measure_translation)
-    for each in (data, translate):
-        each.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    for command in (data, translate):
+        command.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     arguments = parser.parse_args()
     print(f"{os.cpu_count()} processors, load before the start {os.getloadavg()[0]:.1f}\n")
     arguments.measure(arguments)

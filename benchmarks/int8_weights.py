@@ -92,9 +92,9 @@ def main() -> None:
                 export_graphs(kernels, Path(folder) / "int8")
                 stepper = OnnxStepper(Path(folder) / "int8", model.vocab_size)
                 rows[f"{way}, this CPU"] = translate(stepper, beam)
-        for name, found in rows.items():
-            same = sum(one == other for one, other in zip(found, in_fp32, strict=True)) / len(found)
-            bleu = sacrebleu.corpus_bleu(tokenizers.target.decode(found), [references]).score
+        for name, translated in rows.items():
+            same = sum(one == other for one, other in zip(translated, in_fp32, strict=True)) / len(translated)
+            bleu = sacrebleu.corpus_bleu(tokenizers.target.decode(translated), [references]).score
             print(f"beam {beam}, {name}: {same:.1%} of the lines as in fp32, BLEU {bleu:.2f}", flush=True)
 
 

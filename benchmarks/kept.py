@@ -67,11 +67,11 @@ def plans(home: Path, arguments: argparse.Namespace) -> str:
     missed = ""
     for count in [0, *sorted(arguments.artifacts)]:
         kept_homes.fill_with_artifacts(home, count)
-        found = [timed(home, "plan", "quickstart") for _ in range(arguments.times)]
-        seconds = statistics.median(wall for wall, _ in found)
-        print(f"nmt plan beside {count:,} artifacts: {seconds:.2f} s, {cpu(found):.2f} CPU-seconds", flush=True)
-        if count <= 10_000 and cpu(found) > _SECONDS_FOR_A_PLAN:
-            missed = f"{cpu(found):.2f} s beside {count:,} artifacts: more than {_SECONDS_FOR_A_PLAN}"
+        times = [timed(home, "plan", "quickstart") for _ in range(arguments.times)]
+        seconds = statistics.median(wall for wall, _ in times)
+        print(f"nmt plan beside {count:,} artifacts: {seconds:.2f} s, {cpu(times):.2f} CPU-seconds", flush=True)
+        if count <= 10_000 and cpu(times) > _SECONDS_FOR_A_PLAN:
+            missed = f"{cpu(times):.2f} s beside {count:,} artifacts: more than {_SECONDS_FOR_A_PLAN}"
     return missed
 
 
@@ -82,15 +82,15 @@ def reruns(home: Path, arguments: argparse.Namespace) -> str:
     shutil.copytree(home, full)
     kept_homes.fill_with_runs(full, arguments.models, arguments.runs)
     print(f"empty: {kept_homes.counts(home)}\nfull: {kept_homes.counts(full)}", flush=True)
-    found: dict[Path, list[tuple[float, float]]] = {home: [], full: []}
+    times_by_home: dict[Path, list[tuple[float, float]]] = {home: [], full: []}
     for _ in range(arguments.times):
-        for place, times in found.items():
+        for place, times in times_by_home.items():
             before = children()
             seconds = rerun(recipe(), place)
             times.append((seconds, children() - before))
             print(f"  {place.name}: {times[-1][0]:.2f} s, {times[-1][1]:.2f} CPU-seconds", flush=True)
-    ratios = [statistics.median(each[part] for each in found[full]) for part in (0, 1)]
-    ratios = [one / statistics.median(each[part] for each in found[home]) for part, one in enumerate(ratios)]
+    ratios = [statistics.median(run[part] for run in times_by_home[full]) for part in (0, 1)]
+    ratios = [one / statistics.median(run[part] for run in times_by_home[home]) for part, one in enumerate(ratios)]
     print(f"a full home takes {ratios[0]:.2f} times as long as an empty one, {ratios[1]:.2f} times the CPU-seconds")
     return f"{ratios[1]:.2f} times: more than {_TIMES_FOR_A_RERUN}" if ratios[1] > _TIMES_FOR_A_RERUN else ""
 
@@ -137,9 +137,9 @@ def timed(home: Path, *words: str) -> tuple[float, float]:
     return time.perf_counter() - start, children() - before
 
 
-def cpu(found: list[tuple[float, float]]) -> float:
+def cpu(times: list[tuple[float, float]]) -> float:
     """The median of CPU seconds."""
-    return statistics.median(seconds for _, seconds in found)
+    return statistics.median(seconds for _, seconds in times)
 
 
 def children() -> float:

@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(language_id.__file__).with_name("measured.py"))
     arguments = parser.parse_args()
     text = languages_text.read(arguments.catalogues, arguments.declarations).filter(half=0)
-    found: dict[str, list[tuple[float, str, frozenset[str]]]] = defaultdict(list)
+    margins: dict[str, list[tuple[float, str, frozenset[str]]]] = defaultdict(list)
     left_out: dict[str, list[str]] = defaultdict(list)
     totals = dict(text["language"].value_counts().iter_rows())
     for (language, script), sound in sorted(text.group_by("language", "script")):
@@ -102,13 +102,13 @@ def main() -> None:
             continue
         margin, accepted, lost = calibrated(str(language), str(script), sound)
         if lost <= _MOST_LOST:
-            found[str(language)].append((margin, str(script), accepted))
+            margins[str(language)].append((margin, str(script), accepted))
             continue
         left_out[str(language)].append(str(script))
         if sound.height >= _ENOUGH_FOR_UNKNOWN:
             print(f"{language} in {script}: {lost:.1%} of {sound.height:,} are lost: left out")
     lines = []
-    for language, parts in sorted(found.items()):
+    for language, parts in sorted(margins.items()):
         near = sorted(frozenset().union(*(accepted for _, _, accepted in parts)) - language_id.alike(language))
         scripts = "+".join(_TOGETHER.get(script, script) for _, script, _ in parts)
         margin = max(margin for margin, _, _ in parts)

@@ -19,7 +19,7 @@ MOST = 12_000
 """Texts of a language and domain."""
 LETTERS = r"[\p{Alphabetic}]"
 _ALIASES = {"als": "sq", "azj": "az", "lvs": "lv", "ekk": "et", "khk": "mn", "zlm": "ms", "plt": "mg", "pbu": "ps"}
-"""Codes of the Declaration that are one variety of a language whose code everybody uses."""
+"""Codes of the Declaration that are one variety of a language whose code is in common use."""
 _NAMES = (
     "Latin Cyrillic Arabic Devanagari Hangul Han Hiragana Katakana Greek Hebrew Armenian Georgian Ethiopic Bengali "
     "Gujarati Gurmukhi Tamil Telugu Kannada Malayalam Sinhala Thai Lao Khmer Myanmar Tibetan Oriya Thaana Tifinagh "

@@ -57,8 +57,8 @@ def main() -> None:
         print("| Encoded text | " + " | ".join(_BATCHINGS) + " |\n| --- | ---: | ---: |")
         for folder in arguments.encoded:
             limits = {"batch_tokens": arguments.batch_tokens, "seconds": arguments.seconds}
-            shares = [_child("load", folder=str(folder), files=None, batching=each, **limits) for each in _BATCHINGS]
-            print(f"| {folder} | " + " | ".join(f"{each['useful']:.4f}" for each in shares) + " |", flush=True)
+            shares = [_child("load", folder=str(folder), files=None, batching=share, **limits) for share in _BATCHINGS]
+            print(f"| {folder} | " + " | ".join(f"{share['useful']:.4f}" for share in shares) + " |", flush=True)
     elif arguments.folder:
         _measure(arguments, arguments.folder)
     else:
@@ -121,8 +121,8 @@ def _child(what: str, **job: Any) -> dict[str, Any]:
     done = subprocess.run(command, env=os.environ | _ONE_THREAD, stdout=subprocess.PIPE, check=False)
     if done.returncode:
         sys.exit(f"{what} ended with {done.returncode}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    printed: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return printed
 
 
 def _load(folder: str, files: int | None, batching: Batching, batch_tokens: int, seconds: float) -> dict[str, float]:
@@ -151,9 +151,9 @@ def _load(folder: str, files: int | None, batching: Batching, batch_tokens: int,
         next(iter(loader))
         seek = time.perf_counter() - seek
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    found = {"pairs": shards.pairs, "tokens": tokens, "wall": wall, "cpu": cpu, "useful": tokens / computed}
+    figures = {"pairs": shards.pairs, "tokens": tokens, "wall": wall, "cpu": cpu, "useful": tokens / computed}
     memory = {"before": before, "early": early, "end": end, "peak": peak}
-    return found | memory | {"start": start - began, "middle": seek}
+    return figures | memory | {"start": start - began, "middle": seek}
 
 
 def _train(folder: str, batching: Batching, updates: int, d_model: int) -> dict[str, float]:

@@ -29,23 +29,23 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("/usr/share/locale"), help="folder of the .mo files")
     parser.add_argument("--messages", type=int, default=2_000, help="messages of each language (2,000)")
     arguments = parser.parse_args()
-    found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     repairs: dict[str, Repair] = {"ours": repair, "ftfy": ftfy.fix_encoding}
     for language, messages in _messages(arguments.folder, arguments.messages):
         for damage, (text, damaged) in _damaged(messages):
             for name, function in repairs.items():
                 outcome = function(damaged)
-                found[damage, name]["all"] += 1
-                found[damage, name]["right"] += outcome == text
+                counts[damage, name]["all"] += 1
+                counts[damage, name]["right"] += outcome == text
                 if damage == "none" and outcome != text:
-                    found["harmed", name][language] += 1
+                    counts["harmed", name][language] += 1
     print("| damage | messages | recovered by ours | by ftfy |\n| --- | --- | --- | --- |")
-    for damage in dict.fromkeys(damage for damage, _ in found if damage != "harmed"):
-        rows = [found[damage, name] for name in repairs]
+    for damage in dict.fromkeys(damage for damage, _ in counts if damage != "harmed"):
+        rows = [counts[damage, name] for name in repairs]
         shares = " | ".join(f"{row['right'] / row['all']:.2%}" for row in rows)
         print(f"| {damage} | {rows[0]['all']:,} | {shares} |")
     for name in repairs:
-        print(f"sound messages changed by {name}: {dict(found['harmed', name].most_common())}")
+        print(f"sound messages changed by {name}: {dict(counts['harmed', name].most_common())}")
 
 
 def _messages(folder: Path, most: int) -> Iterator[tuple[str, list[str]]]:

@@ -114,8 +114,8 @@ def _run(recipe: dict[str, Any], home: Path) -> Any:
 
 
 def _stage(summary: dict[str, Any], name: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(stage for stage in summary["stages"] if stage["name"] == name)
-    return found
+    row: dict[str, Any] = next(stage for stage in summary["stages"] if stage["name"] == name)
+    return row
 
 
 def _print_funnel(stage: dict[str, Any]) -> None:

@@ -134,7 +134,7 @@ def _run(folder: Path, jobs: int, world: int, sections: dict[str, Any]) -> Job:
         times = list(pool.map(lambda _: _seconds(folder, world, sections), range(jobs)))
     wall, cpu = time.perf_counter() - began, _cpu_seconds_of_children() - cpu
     training = max(in_all for in_all, _ in times)
-    return Job(sections["train"]["max_updates"], mean(each for _, each in times) * 1e3, cpu, wall - training)
+    return Job(sections["train"]["max_updates"], mean(seconds for _, seconds in times) * 1e3, cpu, wall - training)
 
 
 def _seconds(folder: Path, world: int, sections: dict[str, Any]) -> tuple[float, float]:
@@ -156,7 +156,7 @@ def _seconds(folder: Path, world: int, sections: dict[str, Any]) -> tuple[float,
     ]
     counted = training[1:] or training
     first = training[0][0] if training[1:] else 0
-    return sum(each for _, each in training), sum(each for _, each in counted) / (counted[-1][0] - first)
+    return sum(seconds for _, seconds in training), sum(seconds for _, seconds in counted) / (counted[-1][0] - first)
 
 
 def _cpu_seconds_of_children() -> float:

@@ -174,7 +174,11 @@ def main() -> None:
                 taken = asyncio.run(load(contender, server.url, lines, clients, arguments.seconds))
                 rate = len(taken) / (time.monotonic() - start)
                 rates[contender.name, clients] = rate
-                parts = statistics.quantiles([1_000 * each for each in taken], n=100) if len(taken) > 1 else [0.0] * 99
+                parts = (
+                    statistics.quantiles([1_000 * seconds for seconds in taken], n=100)
+                    if len(taken) > 1
+                    else [0.0] * 99
+                )
                 print(f"| {clients} | {contender.name} | {rate:.1f} | {parts[49]:.0f} | {parts[98]:.0f} |", flush=True)
     ours, theirs = (contender.name for contender in CONTENDERS)
     for clients in arguments.clients:

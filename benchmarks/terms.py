@@ -51,11 +51,11 @@ def main() -> int:
         "with": free.with_glossary(glossary),
     }
     seconds: dict[str, list[float]] = {name: [] for name in translators}
-    found: dict[str, list[Translation]] = {}
+    translations_by_name: dict[str, list[Translation]] = {}
     for _ in range(options.times):
         for name, translator in translators.items():
             start = time.process_time()
-            found[name] = translator.translate(sources)
+            translations_by_name[name] = translator.translate(sources)
             seconds[name].append(time.process_time() - start)
     finder = translators["with"]._finder
     assert finder
@@ -63,15 +63,20 @@ def main() -> int:
     total = sum(map(len, places))
     print(f"{len(sources)} lines, {len(glossary)} terms, which occur {total} times; {search.method} {search.beam_size}")
     shares, bleu = {}, {}
-    for name, translations in found.items():
+    for name, translations in translations_by_name.items():
         texts = [one.text for one in translations]
         lost = sum(missing(own, text) for own, text in zip(places, texts, strict=True))
         shares[name] = 1 - lost / total
         bleu[name] = corpus_bleu(texts, [references]).score
         ratio = statistics.median(seconds["without"]) / statistics.median(seconds[name])
         print(f"{name}: kept {shares[name]:.4f}, BLEU {bleu[name]:.2f}, speed {ratio:.2f} of without")
-    changed = sum(one.text != other.text for one, other in zip(found["without"], found["with"], strict=True))
-    same = [one.text for one in found["without"]] == [one.text for one in found["terms that do not occur"]]
+    changed = sum(
+        one.text != other.text
+        for one, other in zip(translations_by_name["without"], translations_by_name["with"], strict=True)
+    )
+    same = [one.text for one in translations_by_name["without"]] == [
+        one.text for one in translations_by_name["terms that do not occur"]
+    ]
     print(f"{changed} lines changed; the same texts where no term occurs: {same}")
     is_no_worse = options.exchanged or bleu["with"] >= bleu["without"]
     return 0 if same and shares["with"] >= LEAST_KEPT and is_no_worse else 1
@@ -133,14 +138,14 @@ def glossary_of(
 
 def _pairs(source: str, reference: str, lexicon: dict[tuple[str, str], float]) -> Iterator[tuple[str, str]]:
     """Yield pairs of words of a line that fit each other best."""
-    found = sorted(
+    likely = sorted(
         (-lexicon[one, other], one, other)
         for one in words_of(source)
         for other in words_of(reference)
         if (one, other) in lexicon
     )
     taken: set[str] = set()
-    for _, one, other in found:
+    for _, one, other in likely:
         if one not in taken and other not in taken:
             taken |= {one, other}
             yield one, other

@@ -91,11 +91,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         contenders = _contenders(arguments, Path(folder))
         limits: dict[str, int] = {}
-        wanted = 0.0
+        tokens_of_first = 0.0
         for name, train in contenders.items():
-            found = train(arguments.max_tokens, _CALIBRATION_UPDATES, 0).tokens_per_update
-            wanted = wanted or found
-            limits[name] = round(arguments.max_tokens * wanted / found)
+            tokens_per_update = train(arguments.max_tokens, _CALIBRATION_UPDATES, 0).tokens_per_update
+            tokens_of_first = tokens_of_first or tokens_per_update
+            limits[name] = round(arguments.max_tokens * tokens_of_first / tokens_per_update)
         runs: dict[str, list[Measured]] = {name: [] for name in contenders}
         for seed in range(1, arguments.times + 1):
             for name, train in contenders.items():
@@ -232,7 +232,7 @@ def _print(runs: dict[str, list[Measured]], limits: dict[str, int]) -> None:
     )
     print("| --- | ---: | ---: | ---: | ---: | --- |")
     for name, of_one in runs.items():
-        each = sorted(run.rate for run in of_one)
+        spread = sorted(run.rate for run in of_one)
         tokens = sum(run.target_tokens for run in of_one) / sum(run.updates for run in of_one)
         times = [
             f"{ours}: {rates[ours] / rates[name]:.2f} times"
@@ -240,7 +240,7 @@ def _print(runs: dict[str, list[Measured]], limits: dict[str, int]) -> None:
             if ours.startswith("ours") and not name.startswith("ours")
         ]
         print(
-            f"| {name} | {rates[name]:,.0f} | {each[0]:,.0f}, {each[-1]:,.0f} | {tokens:,.0f} | {limits[name]:,} "
+            f"| {name} | {rates[name]:,.0f} | {spread[0]:,.0f}, {spread[-1]:,.0f} | {tokens:,.0f} | {limits[name]:,} "
             f"| {'; '.join(times)} |"
         )
     if best:

@@ -222,17 +222,17 @@ def _compare(
 
 def _check(those: list[Contender], chosen: dict[str, Settings], text: Text, beam: int) -> tuple[Text, dict[str, float]]:
     """The text without the lines that a contender does not end, and what share each translates as ours does."""
-    found: dict[str, list[Ids]] = {}
+    targets: dict[str, list[Ids]] = {}
     for contender in those:
         child = contender.child(chosen[contender.name])
         child.ask({"sources": text.sources})
-        found[contender.name] = child.ask(_rules(beam, _NO_PENALTY) | chosen[contender.name])["targets"]
+        targets[contender.name] = child.ask(_rules(beam, _NO_PENALTY) | chosen[contender.name])["targets"]
     limits = [len(ids) + _OFFSET for ids in text.sources]
     places = range(len(limits))
-    unended = {place for place in places if any(len(ids[place]) >= limits[place] for ids in found.values())}
+    unended = {place for place in places if any(len(ids[place]) >= limits[place] for ids in targets.values())}
     kept = [place for place in places if place not in unended]
-    ours = found["ours"]
-    identical = {name: sum(ids[place] == ours[place] for place in kept) / len(kept) for name, ids in found.items()}
+    ours = targets["ours"]
+    identical = {name: sum(ids[place] == ours[place] for place in kept) / len(kept) for name, ids in targets.items()}
     return text.without(unended), identical
 
 

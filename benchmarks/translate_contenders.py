@@ -117,7 +117,7 @@ def best_settings(contender: Contender, sources: Sequence[Ids], rules: Question,
     if max(map(len, choices.values())) == 1:
         return candidates[0]
     candidates = sorted(candidates, key=watch.seconds)[:2]
-    candidates = [each | {"batch_tokens": size} for each in candidates for size in sizes]
+    candidates = [settings | {"batch_tokens": size} for settings in candidates for size in sizes]
     best = min(candidates, key=watch.seconds)
     candidates = [best | dict(zip(_LOADED_WITH, threads, strict=True)) for threads in choices["threads"]]
     best = min(candidates, key=watch.seconds)
@@ -184,9 +184,9 @@ def contenders(options: Any, precision: str, models: Mapping[str, Any]) -> list[
         "batch_tokens": batches,
         "environment": [{}],
     }
-    found = [Contender("ours", ours, load | {"precision": precision}, choices)]
+    all_contenders = [Contender("ours", ours, load | {"precision": precision}, choices)]
     if options.ctranslate2:
-        found.append(
+        all_contenders.append(
             Contender(
                 "CTranslate2",
                 [options.ctranslate2, str(_FOLDER / "translate_ctranslate2.py")],
@@ -200,12 +200,12 @@ def contenders(options: Any, precision: str, models: Mapping[str, Any]) -> list[
         )
     if options.shortlist:
         listed = {"precision": precision, "shortlist": True}
-        found.append(Contender("ours, shortlist", ours, load | listed, choices))
+        all_contenders.append(Contender("ours, shortlist", ours, load | listed, choices))
     load |= {"precision": "eager", "weights": str(models["weights"]), "heads": models["heads"]}
     choices = {"threads": [many, one], "batch_tokens": batches, "environment": [{}]}
     if options.eager and precision == "fp32":
-        found.append(Contender("PyTorch eager", ours, load, choices))
+        all_contenders.append(Contender("PyTorch eager", ours, load, choices))
     if options.transformers and precision == "fp32":
         marian = [options.transformers, str(_FOLDER / "translate_marian.py")]
-        found.append(Contender("transformers", marian, load, choices))
-    return found
+        all_contenders.append(Contender("transformers", marian, load, choices))
+    return all_contenders

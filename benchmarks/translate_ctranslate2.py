@@ -89,7 +89,7 @@ class Asked:
         # It makes batches itself, too, as quickly; but then the limit of the length is one for all.
         batches = batches_by_length(list(map(len, self.words)), question["batch_tokens"])
         sampling = {_SAMPLING[name]: value for name, value in question.get("sample", {}).items()}
-        asked = [
+        requested = [
             self.translator.translate_batch(
                 [self.words[place] for place in batch],
                 beam_size=question["beam"],
@@ -101,12 +101,12 @@ class Asked:
             )
             for batch in batches
         ]
-        found = {
+        results = {
             place: one.result()
-            for batch, of_batch in zip(batches, asked, strict=True)
+            for batch, of_batch in zip(batches, requested, strict=True)
             for place, one in zip(batch, of_batch, strict=True)
         }
-        return [found[place] for place in range(len(self.words))]
+        return [results[place] for place in range(len(self.words))]
 
     def targets(self, translated: Any) -> list[Ids]:
         special = {word: number for number, word in enumerate(_SPECIAL)}

@@ -78,12 +78,12 @@ def main() -> None:
     computed = "nmt_core.models.transformer.sinusoidal_positions"
     with patch(computed, lambda length, width: torch.from_numpy(positions(length))):
         _write_dev(options.folder / "split", options.dev, options.lines)
-        knobs: dict[str, Any] = {"parity_tolerance": _TOLERANCE, "precisions": options.precisions}
+        values: dict[str, Any] = {"parity_tolerance": _TOLERANCE, "precisions": options.precisions}
         if options.text:
             _write_pairs(options.folder / "split" / "train-00000.parquet", options.text)
-            knobs["shortlist"] = True
-            knobs |= {"shortlist_frequent": options.frequent} if options.frequent else {}
-        _export(options.folder, described, config, ExportConfig(**knobs))
+            values["shortlist"] = True
+            values |= {"shortlist_frequent": options.frequent} if options.frequent else {}
+        _export(options.folder, described, config, ExportConfig(**values))
 
 
 def grown(
@@ -159,12 +159,12 @@ class _Growth:
             return (
                 np.full(self.large.d_model, part.endswith("weight"), np.float32) if is_added else self.repeated(array)
             )
-        found = self._linear(part, array)
+        linear = self._linear(part, array)
         if not is_added:
-            return found
+            return linear
         into_stream = part.endswith(("output.weight", "outer.weight"))
-        deviation = _ADDED if into_stream else found.shape[-1] ** -0.5
-        return self.draw.normal(0, deviation if found.ndim > 1 else 0, found.shape).astype(np.float32)
+        deviation = _ADDED if into_stream else linear.shape[-1] ** -0.5
+        return self.draw.normal(0, deviation if linear.ndim > 1 else 0, linear.shape).astype(np.float32)
 
     def _linear(self, part: str, array: Array) -> Array:
         if part == "feed_forward.inner.weight":

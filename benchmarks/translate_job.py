@@ -21,7 +21,7 @@ from nmt_core.bundle import sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import find_inputs
-from nmt_core.jobs.order import Asked, ModelVersion, Order
+from nmt_core.jobs.order import JobRequest, ModelVersion, Order
 from nmt_core.jobs.run import Means, run_job
 
 _WORDS = ("a", "to", "it", "the", "now", "I", "cat", "is")
@@ -54,7 +54,7 @@ def translate(
         target=target,
     )
     start = time.monotonic()
-    outcome = run_job(Asked("bench"), order, JobFolder(f"{target}.job"), Means(bundle, threads, progress=watch))
+    outcome = run_job(JobRequest("bench"), order, JobFolder(f"{target}.job"), Means(bundle, threads, progress=watch))
     chunks = rss["translating"]
     tenth = max(len(chunks) // 10, 1)
     results.put(
@@ -88,9 +88,9 @@ def main() -> None:
             arguments = (options.bundle, str(source), str(target), options.threads, results)
             process = context.Process(target=translate, args=arguments)
             process.start()
-            found = results.get()
+            figures = results.get()
             process.join()
-            print(", ".join(f"{name} {value:,.0f}" for name, value in found.items()), flush=True)
+            print(", ".join(f"{name} {value:,.0f}" for name, value in figures.items()), flush=True)
 
 
 if __name__ == "__main__":

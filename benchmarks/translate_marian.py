@@ -60,22 +60,22 @@ def convert(weights: Weights, heads: int) -> Any:
 
 def _layer(weights: Weights, ours: str, theirs: str, is_decoder: bool) -> dict[str, Any]:
     q, k, v = weights[f"{ours}.self_attention.query_key_value.weight"].reshape(3, -1, weights["output.weight"].shape[1])
-    found = {f"{theirs}.self_attn.{name}_proj.weight": x for name, x in (("q", q), ("k", k), ("v", v))}
-    found[f"{theirs}.self_attn.out_proj.weight"] = weights[f"{ours}.self_attention.output.weight"]
+    layer = {f"{theirs}.self_attn.{name}_proj.weight": x for name, x in (("q", q), ("k", k), ("v", v))}
+    layer[f"{theirs}.self_attn.out_proj.weight"] = weights[f"{ours}.self_attention.output.weight"]
     norms = {"self_attention_frame": "self_attn_layer_norm", "feed_forward_frame": "final_layer_norm"}
     if is_decoder:
         norms["cross_attention_frame"] = "encoder_attn_layer_norm"
         k, v = weights[f"{ours}.cross_attention.key_value.weight"].reshape(2, -1, q.shape[1])
         q = weights[f"{ours}.cross_attention.query.weight"]
-        found |= {f"{theirs}.encoder_attn.{name}_proj.weight": x for name, x in (("q", q), ("k", k), ("v", v))}
-        found[f"{theirs}.encoder_attn.out_proj.weight"] = weights[f"{ours}.cross_attention.output.weight"]
+        layer |= {f"{theirs}.encoder_attn.{name}_proj.weight": x for name, x in (("q", q), ("k", k), ("v", v))}
+        layer[f"{theirs}.encoder_attn.out_proj.weight"] = weights[f"{ours}.cross_attention.output.weight"]
     for part in ("weight", "bias"):
-        found |= {f"{theirs}.{new}.{part}": weights[f"{ours}.{old}.norm.{part}"] for old, new in norms.items()}
-        found |= {
+        layer |= {f"{theirs}.{new}.{part}": weights[f"{ours}.{old}.norm.{part}"] for old, new in norms.items()}
+        layer |= {
             f"{theirs}.{new}.{part}": weights[f"{ours}.feed_forward.{old}.{part}"]
             for old, new in (("inner", "fc1"), ("outer", "fc2"))
         }
-    return found
+    return layer
 
 
 class Asked:
@@ -93,12 +93,12 @@ class Asked:
 
     def translate(self, question: Question) -> list[list[int]]:
         batches = batches_by_length(list(map(len, self.sources)), question["batch_tokens"])
-        found: dict[int, list[int]] = {}
+        rows_by_place: dict[int, list[int]] = {}
         for batch, rows in zip(
             batches, self.pool.map(lambda batch: self._generate(batch, question), batches), strict=True
         ):
-            found |= dict(zip(batch, rows, strict=True))
-        return [found[place] for place in range(len(self.sources))]
+            rows_by_place |= dict(zip(batch, rows, strict=True))
+        return [rows_by_place[place] for place in range(len(self.sources))]
 
     @torch.inference_mode()
     def _generate(self, batch: list[int], question: Question) -> list[list[int]]:

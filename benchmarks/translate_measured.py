@@ -92,18 +92,18 @@ def print_loaded(models: Sequence[Loaded]) -> None:
 
 def missed(rows: Sequence[Row], models: Sequence[Loaded]) -> list[str]:
     """Return a line for each goal that is missed, in speed or in loading."""
-    found = []
+    lines = []
     ours = rows[0]
     for row in rows:
         ours = row if row.name == "ours" else ours
         bar = BARS.get((row.precision, row.beam))
         if row.name == "CTranslate2" and bar and row.ratios(ours)[0] < bar:
-            found.append(f"{row.text}, {row.precision}, beam {row.beam}: {row.ratios(ours)[0]:.2f} of {bar:.2f}")
+            lines.append(f"{row.text}, {row.precision}, beam {row.beam}: {row.ratios(ours)[0]:.2f} of {bar:.2f}")
     for model in models:
         for name, most in LOADED_BARS.get(model.precision, {}).items() if model.name == "ours" else ():
             if (taken := model.middle(name)) > most:
-                found.append(f"loading in {model.precision}, {name}: {taken:,.2f}, and {most:,.2f} is allowed")
-    return found
+                lines.append(f"loading in {model.precision}, {name}: {taken:,.2f}, and {most:,.2f} is allowed")
+    return lines
 
 
 def unlike(rows: Sequence[Row]) -> list[str]:

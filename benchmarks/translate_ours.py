@@ -50,7 +50,7 @@ class Asked:
 
 
 def load(question: Question) -> Contender:
-    """The bundle, or the weights if the precision is `eager`. Nobody is asked for scores here."""
+    """The bundle, or the weights if the precision is `eager`. No scores are computed here."""
     if question["precision"] == "eager":
         eager = _eager(question)
         return Asked(lambda greedy, sample: eager)

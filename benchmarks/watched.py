@@ -78,7 +78,7 @@ class Run:
     def span_means(self, warm_up: int) -> dict[str, float]:
         """Return mean milliseconds of an update by span, after this many updates, and of the wait for data."""
         counted = self.spans[warm_up:]
-        means = {name: sum(each.get(name, 0) for each in counted) / max(1, len(counted)) for name in _SPANS}
+        means = {name: sum(span.get(name, 0) for span in counted) / max(1, len(counted)) for name in _SPANS}
         # Updates are counted from the second look on: the first comes after the loader's start.
         updates = max(1, len(self.waited) - 1 - warm_up)
         return means | {"waiting for data": (self.waited[-1] - self.waited[warm_up]) / updates * 1e3}

@@ -56,7 +56,7 @@ def problems(site: Path) -> list[str]:
 
 
 def _broken(link: str, file: Path, site: Path, pages: dict[Path, Page]) -> str:
-    """Return what is wrong with a link; an empty text if nothing is."""
+    """Return the fault of a link, or an empty string if it has none."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
         return ""

@@ -79,10 +79,10 @@ def reconcile(close_unknown: bool = False) -> list[Closed]:
     with get_client(sync_client=True) as prefect:
         skip_late(prefect, logger.info)
         end_silent(prefect, logger.info, heartbeat_seconds())
-        found = close_orphans(MlflowClient(settings.mlflow_tracking_uri), prefect, unknown=close_unknown)
-    for run in found:
+        runs = close_orphans(MlflowClient(settings.mlflow_tracking_uri), prefect, unknown=close_unknown)
+    for run in runs:
         logger.info(f"{run.name} ({run.run_id}): {run.status or 'left alone'}: {run.why}")
-    rows = cells(asdict(run) for run in found)
+    rows = cells(asdict(run) for run in runs)
     create_table_artifact(rows, key="reconcile", description="MLflow runs without an owner")
-    closed = sum(bool(run.status) for run in found)
-    return completed(f"{closed} MLflow runs closed", found)
+    closed = sum(bool(run.status) for run in runs)
+    return completed(f"{closed} MLflow runs closed", runs)

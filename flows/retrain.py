@@ -3,8 +3,10 @@
 from prefect import flow
 
 from flows.display.outcome import outcome
+from flows.display.progress import current_display
 from flows.retraining import Retraining
 from flows.runs.endings import completed, ends_in_words
+from flows.runs.rounds import Rounds
 from flows.runs.run_names import name_of_retraining, unless_typed
 from flows.runs.selection import Selection, StepName
 from flows.runs.summary import RunSummary
@@ -37,8 +39,13 @@ def retrain(
         config: Recipe to run.
         run_id: Name of the run's folder. Leave empty to derive it from the time and the recipe.
     """
-    with Retraining(with_changes(config, changes), Selection(from_, until, tuple(force)), run_id) as run:
+    selection = Selection(from_, until, tuple(force))
+    rounds = Rounds(with_changes(config, changes), selection, current_display.get().note)
+    for earlier in rounds.earlier():
+        rounds.add(retrain(config=earlier))
+    with Retraining(rounds.config, selection, run_id) as run:
         for name in STAGE_NAMES:
             run.stage(name)
         run.register()
+        rounds.complete(run.summary)
     return completed(outcome(run.summary), run.summary)

@@ -13,7 +13,7 @@ from flows.runs.endings import completed, ends_in_words
 from flows.runs.run_names import Deployed, Parameters, unless_typed
 from flows.servers.heartbeats import says_its_end
 from flows.settings import Settings
-from flows.translation.job import Wanted, translate_job
+from flows.translation.job import TranslationRequest, translate_job
 from nmt_core.documents.document import Redo
 from nmt_core.errors import ConfigError, counted, without_password
 from nmt_core.jobs.pace import Progress
@@ -69,7 +69,7 @@ def translate(
         redo: Translations in documents (PO, XLIFF, TMX) to replace: none, those marked as unfinished, or all.
         for_review: Mark new translations in documents for review: fuzzy in PO, needs-review-translation in XLIFF 1.2.
     """
-    wanted = Wanted(
+    request = TranslationRequest(
         model,
         source,
         target,
@@ -87,16 +87,16 @@ def translate(
         redo=redo,
         for_review=for_review,
     )
-    return _translated(wanted)
+    return _translated(request)
 
 
-def _translated(wanted: Wanted) -> dict[str, Any]:
-    source, target = wanted.source, wanted.target
-    if not wanted.is_job:
+def _translated(request: TranslationRequest) -> dict[str, Any]:
+    source, target = request.source, request.target
+    if not request.is_job:
         raise ConfigError(f"source={source!r}, target={target!r}: a flow has no standard input or output: give files")
     logger, display = get_run_logger(), current_display.get()
     display.begin(_STEP)
-    report = translate_job(wanted, Settings.load(), _progress(display, logger.info), logger.warning, logger.info)
+    report = translate_job(request, Settings.load(), _progress(display, logger.info), logger.warning, logger.info)
     display.end(_STEP, f"{counted(report['lines'], 'line')}")
     create_markdown_artifact(reports.markdown(f"translated {source}", report), key="report-translate")
     return completed(f"{counted(report['lines'], 'line')}", report)

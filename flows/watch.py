@@ -81,26 +81,28 @@ def watch(config: PipelineConfig) -> list[str]:
     now = look(addresses)
     for address, problem in now.unanswered.items():
         logger.warning(f"{address}: cannot be checked: {problem}")
-    found = changes(before, now.digests)
+    changed = changes(before, now.digests)
     seen = before | now.digests
     number = counted(len(seen), "address", "addresses")
-    rows = [{"address": address, "digest": digest, "changed": address in found} for address, digest in seen.items()]
+    rows = [{"address": address, "digest": digest, "changed": address in changed} for address, digest in seen.items()]
     create_table_artifact(cells(rows), key="watch", description=f"Text of {plain(config.name)} at this check")
-    if found and config.schedule.overlap == "skip" and _is_retraining(config.name):
+    if changed and config.schedule.overlap == "skip" and _is_retraining(config.name):
         logger.info(
-            f"{len(found)} of {number} changed, while a retraining is running: the next check after "
+            f"{len(changed)} of {number} changed, while a retraining is running: the next check after "
             "its end starts another one"
         )
-        return found  # nothing is stored, so that the next check finds the same changes
-    if found:
-        logger.info(f"{len(found)} of {number} changed: {', '.join(found)}")
-        Lockfile(config.corpus.lock).forget(found)
-        tell(Event(event=CHANGED, resource=_resource(config.name), payload={"recipe": config.name, "addresses": found}))
+        return changed  # nothing is stored, so that the next check finds the same changes
+    if changed:
+        logger.info(f"{len(changed)} of {number} changed: {', '.join(changed)}")
+        Lockfile(config.corpus.lock).forget(changed)
+        tell(
+            Event(event=CHANGED, resource=_resource(config.name), payload={"recipe": config.name, "addresses": changed})
+        )
     else:
         logger.info(f"nothing has changed at {number}")
     _write(state, seen)  # last: if the flow is stopped before this, the next check finds the same change again
-    words = f"{len(found)} of {number} changed" if found else "nothing has changed"
-    return completed(words, found)
+    words = f"{len(changed)} of {number} changed" if changed else "nothing has changed"
+    return completed(words, changed)
 
 
 def tell(event: Event) -> None:

@@ -25,7 +25,7 @@ the order, which pyproject.toml declares:
     config                options of recipes, without anything slow
     mojibake, unspaced    repair of text decoded with the wrong table of characters; letters of scripts without spaces
     widths                punctuation in half and in full width
-    spelling, scoring     casing and punctuation of a language pair; BLEU, chrF and TER
+    chrf, scoring, spelling  chrF; BLEU and TER by sacreBLEU; casing and punctuation of a language pair
     html_page             self-contained HTML pages
     execution, store      processes and pools; artifacts, manifests and files
     recipes, formats      YAML recipes; corpus files of any format
@@ -33,7 +33,7 @@ the order, which pyproject.toml declares:
     stages                the shape of a stage, and the table of all stages
     corpus                download, clean, split
     tokenizer             subword vocabularies
-    batches               token ids, and the plan of batches
+    batches               token ids, their alignment, and the plan of batches
     models                the Transformer and recurrent models, in PyTorch
     terms                 glossaries: terms in a text, and the pieces that spell their translations
     search                beam search, sampling and constraints, on PyTorch or ONNX graphs

@@ -169,12 +169,12 @@ def step_file(
         )
     if search.shortlist:
         return SHORTLIST_STEP_FILE
-    wanted = STEP_FILE
+    file = STEP_FILE
     if search.method == "sample" and not search.top_k:
-        wanted = WHOLE_STEP_FILE
+        file = WHOLE_STEP_FILE
     elif search.method == "beam" and search.beam_size == 1 and not scores and not search.limits_repetition:
-        wanted = UNSCORED_STEP_FILE
-    return wanted if f"{precision}/{wanted}" in bundle.sha256 else STEP_FILE
+        file = UNSCORED_STEP_FILE
+    return file if f"{precision}/{file}" in bundle.sha256 else STEP_FILE
 
 
 def graph_files(precision: Precision, step: str) -> list[str]:
@@ -234,10 +234,10 @@ def check_files(folder: Path, bundle: BundleConfig, names: Iterable[str]) -> Non
     for name in names:
         if not (folder / name).is_file():
             raise ModelError(f"{folder / name}: missing from the bundle: {_REMEDY}")
-        found = sha256_of(folder / name)
-        if found != bundle.sha256.get(name):
+        sha256 = sha256_of(folder / name)
+        if sha256 != bundle.sha256.get(name):
             raise ModelError(
-                f"{folder / name}: damaged, or from another model: its sha256 is {found}, but {BUNDLE_FILE} has "
+                f"{folder / name}: damaged, or from another model: its sha256 is {sha256}, but {BUNDLE_FILE} has "
                 f"{bundle.sha256.get(name)}: {_REMEDY}"
             )
 
@@ -282,7 +282,7 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def precision_for(asked: Precision | Literal["fastest"], device: Device, bundle: BundleConfig) -> Precision:
+def precision_for(requested: Precision | Literal["fastest"], device: Device, bundle: BundleConfig) -> Precision:
     """Return the requested precision, or the fastest one for a device.
 
     A CPU computes in every precision, though slowly in fp16. A GPU computes only in fp16: for GPUs, ONNX Runtime has
@@ -292,12 +292,12 @@ def precision_for(asked: Precision | Literal["fastest"], device: Device, bundle:
         ConfigError: the bundle has no such precision, or the device cannot compute it.
     """
     fastest = [precision for precision in FASTEST[device] if precision in bundle.precisions]
-    if asked == "fastest" and fastest:
+    if requested == "fastest" and fastest:
         return fastest[0]
-    if asked != "fastest" and asked in bundle.precisions and (device == "cpu" or asked in FASTEST[device]):
-        return asked
+    if requested != "fastest" and requested in bundle.precisions and (device == "cpu" or requested in FASTEST[device]):
+        return requested
     on_gpus = " and a GPU computes only in fp16" if device == "cuda" else ""
     remedy = "use the CPU, or export fp16 (export.precisions)" if on_gpus else "use one of these, or export it"
     raise ConfigError(
-        f"search.precision={asked} on {device}: the model has {', '.join(bundle.precisions)},{on_gpus}: {remedy}"
+        f"search.precision={requested} on {device}: the model has {', '.join(bundle.precisions)},{on_gpus}: {remedy}"
     )

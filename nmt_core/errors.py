@@ -90,7 +90,7 @@ class ArtifactError(NmtError):
 
 
 class DamagedError(ArtifactError):
-    """File of an artifact that is missing or does not match the manifest. The artifact must be made anew."""
+    """File of an artifact that is missing or does not match the manifest. The artifact must be made again."""
 
 
 class StageError(NmtError):

@@ -137,16 +137,16 @@ def _is_bad(line: str) -> bool:
 
 def _decoded(line: str, table: _Table) -> str:
     """Return the line with all sequences decoded, except letters of a script that the line does not have."""
-    found = [(match, table.read(match[0])) for match in table.sequence.finditer(line)]
-    whole = _replaced(line, found, frozenset())
+    repairs = [(match, table.read(match[0])) for match in table.sequence.finditer(line)]
+    whole = _replaced(line, repairs, frozenset())
     new = set(_scripts(whole)) - set(_scripts(line))
     refused = frozenset(script for script in new if not _is_written_in(whole, script))
-    return _replaced(line, found, refused) if refused else whole
+    return _replaced(line, repairs, refused) if refused else whole
 
 
-def _replaced(line: str, found: list[tuple[re.Match[str], str | None]], refused: frozenset[str]) -> str:
+def _replaced(line: str, repairs: list[tuple[re.Match[str], str | None]], refused: frozenset[str]) -> str:
     parts, last = [], 0
-    for match, character in found:
+    for match, character in repairs:
         if character is not None and not refused.intersection(_scripts(character)):
             parts += [line[last : match.start()], character]
             last = match.end()
@@ -169,10 +169,10 @@ def _is_written_in(line: str, script: str) -> bool:
     """
     letters, own, in_a_row = 0, 0, 0
     for character in line:
-        found = next(_scripts(character), None)
-        letters += found is not None
-        own += found == script
-        in_a_row = in_a_row + 1 if found == script else 0
+        script_of_letter = next(_scripts(character), None)
+        letters += script_of_letter is not None
+        own += script_of_letter == script
+        in_a_row = in_a_row + 1 if script_of_letter == script else 0
         if in_a_row >= _SHORTEST_WORD or (script == "EAST ASIAN" and own >= _SHORTEST_WORD):
             return True
     return own * 2 > letters

@@ -27,10 +27,11 @@ from nmt_core.search.batches import batches_by_length, most_sources
 from nmt_core.search.constraints import check_positions
 from nmt_core.search.denormals import denormals_as_zero
 from nmt_core.search.forced import forced_log_probabilities
-from nmt_core.search.hypothesis import Hypothesis
+from nmt_core.search.hypothesis import Hypothesis, length_penalty
 from nmt_core.search.line_parts import LinePart
 from nmt_core.search.long_lines import by_punctuation, joiner, pieces_of
 from nmt_core.search.methods import search_batch
+from nmt_core.search.minimum_bayes_risk import ranked
 from nmt_core.search.onnx_session import Device
 from nmt_core.search.sentences import layout_of
 from nmt_core.search.step import Stepper
@@ -97,6 +98,7 @@ class Translator:
         self.stepper = stepper
         self.tokenizers = tokenizers
         self.search = search
+        self._of_candidates = search.of_candidates
         self.threads = threads
         self.spelling = spelling
         self.between_sentences = between_sentences
@@ -499,7 +501,7 @@ class Translator:
             self.between_sentences,
             "cut" if is_cut else status,
             self.search.n_best,
-            samples=self.search.method == "sample",
+            samples=self.search.method == "sample" or self.search.rerank == "mbr",
         )
         if self._finder and (terms := [term for part in parts for term in part.all_terms()]):
             found = found.with_terms(len(terms), len(terms) - missing(terms, found.text))
@@ -571,12 +573,15 @@ class Translator:
         )
         texts = iter(self.tokenizers.target.decode([one.ids for hypotheses in found for one in hypotheses]))
         translations: list[Translation | None] = []
-        for piece, hypotheses, copied in zip(pieces, found, copies, strict=True):
+        for piece, prefix, hypotheses, copied in zip(pieces, prefixes, found, copies, strict=True):
             kept = [
                 (text, one)
                 for one, decoded in zip(hypotheses, islice(texts, len(hypotheses)), strict=True)
                 if (text := decoded if copied is None else filled(decoded, copied)) is not None
             ]
+            if kept and self.search.rerank == "mbr":
+                order = ranked([text for text, _ in kept], self._log_probabilities([one for _, one in kept], prefix))
+                kept = [kept[place] for place in order[: self.search.n_best]]
             # With byte_fallback, a model can produce any character, even a line break.
             scored = [
                 Alternative(
@@ -594,6 +599,16 @@ class Translator:
             )
         return translations
 
+    def _log_probabilities(self, candidates: Sequence[Hypothesis], prefix: Sequence[int]) -> list[float] | None:
+        """Return the log-probability of each candidate of a beam in nats, without its prefix.
+
+        Samples have None: each one counts once, however probable it is.
+        """
+        if self.search.method == "sample":
+            return None
+        alpha = self.search.length_penalty
+        return [one.score * length_penalty(len(one.ids) - len(prefix) + (not one.cut), alpha) for one in candidates]
+
     def _alignment(self, source: Sequence[int], found: Hypothesis) -> Alignment | None:
         """Return the links between the pieces of a source, without its prefix, and the pieces of a hypothesis."""
         if not self.aligner:
@@ -603,7 +618,7 @@ class Translator:
 
     def search_ids(self, sources: Sequence[list[int]], prefixes: Sequence[list[int]]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first. This is the part of `translate` between reading and writing
-        text.
+        text. Where candidates are reranked by their text, it returns all of them.
 
         Args:
             sources: token ids, with `search.source_prefix` and without an end mark. None is empty or too long.
@@ -612,7 +627,7 @@ class Translator:
 
         def search_one(batch: Sequence[int]) -> list[list[Hypothesis]]:
             own = [sources[place] for place in batch]
-            found = search_batch(self.stepper, own, self.search, [prefixes[place] for place in batch])
+            found = search_batch(self.stepper, own, self._of_candidates, [prefixes[place] for place in batch])
             return self.aligner.align(own, found, len(self._source_prefix)) if self.aligner else found
 
         return self._in_batches(list(map(len, sources)), search_one)
@@ -628,10 +643,10 @@ class Translator:
             own = [sources[place] for place in batch]
             given = [prefixes[place] for place in batch]
             terms = [required[place] for place in batch]
-            found = search_with_terms(stepper, own, self.search, given, terms, pieces)
+            found = search_with_terms(stepper, own, self._of_candidates, given, terms, pieces)
             return self.aligner.align(own, found, len(self._source_prefix)) if self.aligner else found
 
-        size = max((beam_size(self.search, one) for one in required), default=1)
+        size = max((beam_size(self._of_candidates, one) for one in required), default=1)
         return self._in_batches(list(map(len, sources)), search_one, size)
 
     def _whole_stepper(self) -> Stepper:
@@ -650,7 +665,7 @@ class Translator:
         """
         if not lengths:
             return []
-        most = most_sources(self.search, self.stepper.vocab_size, rows)
+        most = most_sources(self._of_candidates, self.stepper.vocab_size, rows)
         batches = batches_by_length(lengths, self.search.batch_tokens, most)
         compute = denormals_as_zero()(compute)
         if self.threads == 1 or len(batches) < 2:
@@ -673,6 +688,8 @@ def _tidied(line: str, form: UnicodeForm, punctuation: Punctuation = "as_is", la
 
 def _checked(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines, and raise a DataError at the first that is not text."""
+    if isinstance(lines, bytes) or not isinstance(lines, Iterable):
+        raise DataError(f"lines={shown(lines)}: give a str, or an iterable of str")
     for number, line in enumerate(lines, start=1):
         if not isinstance(line, str):
             raise DataError(f"line {number:,} is {shown(line)}, not text: give a str for each line")

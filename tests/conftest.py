@@ -1,4 +1,4 @@
-"""What many tests share: a tiny pipeline, taken through the real stages once per session, and a tiny bundle.
+"""Fixtures that many tests share: a tiny pipeline, run through the real stages once per session, and a tiny bundle.
 
 The weights of the bundle are random, but always the same.
 """
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["support.costs", "support.keeper"]
 
-# Tests run side by side, and so does what they start: where there are more threads than cores, those of one process
-# wait for each other without leaving theirs.
+# Tests run side by side, and so do the processes that they start. With more threads than cores, the threads of one
+# process wait for each other without leaving their core.
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -55,7 +55,7 @@ TINY = ModelConfig(d_model=32, d_ff=64, num_heads=4, encoder_layers=2, decoder_l
 VARIATIONS: dict[str, dict[str, Any]] = {
     "one head, GELU": {"num_heads": 1, "activation": "gelu"},
     "narrow keys, learned positions": {"key_width": 4, "positions": "learned", "max_positions": 80},
-    "wide values, SwiGLU": {"value_width": 16, "activation": "swiglu", "norm": "pre"},
+    "wide values, SwiGLU": {"value_width": 16, "activation": "swiglu", "norm": "pre", "layer_norm_eps": 0.1},
     "heads that do not divide, rotary": {"num_heads": 3, "key_width": 16, "value_width": 16, "positions": "rotary"},
     "recurrent decoder": {"decoder_autoregression": "ssru", "activation": "swiglu"},
 }
@@ -129,7 +129,7 @@ def prefect_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory, prefect_database: Path) -> Iterator[PrefectServer]:
-    """One server for all tests of this process that look for what is theirs on it. It holds what other tests did."""
+    """Server for all tests of this process. It keeps what earlier tests did, so each test looks for its own objects."""
     home = tmp_path_factory.mktemp("prefect")
     shutil.copyfile(prefect_database, home / "prefect.db")
     with _serve_prefect(home) as server:
@@ -138,7 +138,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory, prefect_database: P
 
 @pytest.fixture(scope="module")
 def prefect_api(prefect_server: PrefectServer) -> Iterator[str]:
-    """The address of that server; Prefect in this process uses it."""
+    """Address of that server. Prefect in this process uses it."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
@@ -169,7 +169,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
 
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a bucket on an S3 server of this machine, which this process and those that it starts find."""
+    """Address of a bucket on an S3 server of this machine, which this process and its children find."""
     import fsspec
 
     from flows.servers.servers import Server, held_port
@@ -188,13 +188,13 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def s3_folder(s3: str) -> str:
-    """A folder of the test's own in that bucket."""
+    """Folder in that bucket that belongs to the test."""
     return f"{s3}/{uuid.uuid4().hex}"
 
 
 @pytest.fixture(scope="session")
 def own_mounts() -> list[str]:
-    """What starts a command that may mount a file system of its own, seen by nobody else."""
+    """Prefix of a command that may mount a private file system."""
     for command in (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"]):
         if not shutil.which(command[0]):
             continue
@@ -206,7 +206,7 @@ def own_mounts() -> list[str]:
 
 @dataclass
 class RecordingReporter:
-    """A reporter that keeps what it is told."""
+    """Reporter that keeps its messages."""
 
     lines: list[str] = field(default_factory=list)
     points: list[tuple[int, dict[str, float]]] = field(default_factory=list)
@@ -225,7 +225,7 @@ class RecordingReporter:
 
 @pytest.fixture(autouse=True, scope="session")
 def _stay_on_the_loopback() -> Iterator[None]:
-    """Processes of a test talk to each other on this machine alone."""
+    """Keep the communication between processes of a test on this machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GLOO_SOCKET_IFNAME", "lo")
         yield
@@ -233,7 +233,7 @@ def _stay_on_the_loopback() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def make_config() -> ConfigMaker:
-    """Makes the smallest pipeline that is still whole; keys given by section replace its own."""
+    """Make the smallest pipeline that is still complete. Values given by section replace its own."""
 
     def make(**sections: Mapping[str, Any]) -> PipelineConfig:
         values = dict(_TINY)
@@ -251,13 +251,13 @@ def reporter() -> RecordingReporter:
 
 @pytest.fixture
 def job(reporter: RecordingReporter) -> Job:
-    """One process on one thread, telling `reporter`."""
+    """Make a job of one process and one thread, with this reporter."""
     return Job(reporter, Resources())
 
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory, make_config: ConfigMaker) -> dict[str, Artifact]:
-    """Artifacts of the tiny pipeline from `download` to `encode`, by stage; nobody may write to them."""
+    """Artifacts of the tiny pipeline from `download` to `encode`, by stage. No test may write to them."""
 
     def artifacts(folder: Path) -> dict[str, Artifact]:
         made: dict[str, Artifact] = {}
@@ -273,7 +273,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, make_config: ConfigMaker) -> 
 
 @pytest.fixture
 def copy_of(tmp_path: Path) -> Callable[[Artifact], Artifact]:
-    """Copies an artifact to a folder of the test's own, to be damaged there."""
+    """Copy an artifact to a folder of the test, where it can be damaged."""
 
     def copy(artifact: Artifact) -> Artifact:
         folder = tmp_path / "copies" / artifact.stage
@@ -285,7 +285,7 @@ def copy_of(tmp_path: Path) -> Callable[[Artifact], Artifact]:
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A process group of this process alone, so that a trainer runs without `torchrun`."""
+    """Process group of this process alone, so that a trainer runs without `torchrun`."""
     # Every step of every checkpoint is logged, which would bury the message of a failing test.
     logging.getLogger("c10d-NullHandler-dcp_logger").setLevel(logging.WARNING)
     rendezvous = tmp_path_factory.mktemp("rendezvous") / "file"
@@ -296,13 +296,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture(scope="session")
 def training_inputs(tiny: dict[str, Artifact]) -> Callable[..., dict[str, Artifact]]:
-    """What the stage `train` reads, of the tiny pipeline; an artifact given by name takes the place of that one."""
+    """Inputs of the stage `train` in the tiny pipeline. An artifact given by name replaces the one of that stage."""
     return lambda **others: {name: tiny[name] for name in STAGES["train"].needs} | others
 
 
 @pytest.fixture(scope="session")
 def start_training(training_inputs: Callable[..., dict[str, Artifact]]) -> StartTraining:
-    """Runs the real `train` stage on the tiny corpus, by `torchrun` if no other launcher is given."""
+    """Run the real `train` stage on the tiny corpus, with `torchrun` unless another launcher is given."""
 
     def start(
         config: PipelineConfig, store: Store, reporter: Reporter, processes: int = 1, launcher: Launcher | None = None
@@ -316,7 +316,7 @@ def start_training(training_inputs: Callable[..., dict[str, Artifact]]) -> Start
 
 @pytest.fixture
 def free_port() -> Iterator[int]:
-    """A port of the loopback that nobody listens on, and that the system gives to nobody else during the test."""
+    """Port of the loopback on which nothing listens, and which the system gives to no other process during the test."""
     from flows.servers.servers import held_port
 
     with held_port() as port:
@@ -352,7 +352,7 @@ def tiny_tokenizer(tiny_tokenizer_file: Path) -> Tokenizer:
 
 
 def make_model(config: ModelConfig, vocab_size: int, seed: int = 1, max_positions: int = 2_048) -> Transformer:
-    """Random weights with opinions: an untrained model finds every token almost equally probable."""
+    """Make random weights larger: an untrained model finds every token almost equally probable."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = Transformer(config, vocab_size, max_positions)
@@ -366,7 +366,7 @@ def make_model(config: ModelConfig, vocab_size: int, seed: int = 1, max_position
 
 @pytest.fixture(scope="session", params=VARIATIONS.values(), ids=VARIATIONS)
 def variation(request: pytest.FixtureRequest, tiny_tokenizer: Tokenizer) -> Transformer:
-    """The tiny model with one layer of each kind, built otherwise in some ways."""
+    """Tiny model with one layer of each kind, with some options changed."""
     sizes = TINY.model_dump() | {"encoder_layers": 1, "decoder_layers": 1}
     return make_model(ModelConfig.model_validate(sizes | request.param), tiny_tokenizer.vocab_size)
 
@@ -380,7 +380,7 @@ def tiny_model(tiny_tokenizer: Tokenizer) -> Transformer:
 def bundle_of(
     tiny_tokenizer_file: Path, tiny_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Path]:
-    """Makes a bundle of a model with the tiny vocabulary: in fp32, if asked to in int8 too, and with a shortlist."""
+    """Make a bundle of a model with the tiny vocabulary: in fp32, on request in int8 too, and with a shortlist."""
     from nmt_core.export.calibration import calibrate
     from nmt_core.export.gates import onnx_kernels
     from nmt_core.export.graphs import export_graphs
@@ -417,7 +417,7 @@ def bundle_of(
 
 @pytest.fixture(scope="session")
 def other_model(tiny_tokenizer: Tokenizer) -> Transformer:
-    """Of the same size, and translates otherwise."""
+    """Model of the same size that translates differently."""
     return make_model(TINY, tiny_tokenizer.vocab_size, seed=2)
 
 
@@ -439,7 +439,7 @@ def tiny_bundle(
 def int8_bundle(
     tiny_model: Transformer, tiny_bundle: Path, bundle_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """Of the same model, in fp32 and in int8, which CPUs prefer."""
+    """Bundle of the same model, in fp32 and in int8, which CPUs prefer."""
 
     def make(folder: Path) -> None:
         bundle_of(tiny_model, int8=True, fp32=tiny_bundle / "fp32", folder=folder)
@@ -448,7 +448,7 @@ def int8_bundle(
 
 
 class Registry:
-    """An empty registry with a store of its own, and models on their way there: bundles that are really evaluated."""
+    """Empty registry with its own store, and bundles for it that are really evaluated."""
 
     search = SearchConfig(beam_size=1, max_length_offset=4)
     sentences = tuple(
@@ -470,15 +470,18 @@ class Registry:
         self.experiment = self.client.create_experiment("register", (home / "mlflow").as_uri())
 
     def config(self, **sections: Any) -> PipelineConfig:
-        """A recipe by which models are never too slow, and any of them may be the first champion. They are compared in
-        chrF, for theirs are words without spaces, and they have learnt to copy nothing."""
+        """Make a recipe for the gate.
+
+        Models are never too slow, and any of them may be the first champion. They are compared by chrF, because their
+        output has no spaces, and they have not learnt to copy.
+        """
         values = {"name": "test", "corpus": {"toy": {}}, "search": self.search.model_dump()}
         registry = {"max_slowdown": 1.0, "metric": "chrF", "built_in_sentences": "no_worse", "min_score": 0}
         registry |= sections.pop("registry", {})
         return PipelineConfig.model_validate(values | sections | {"registry": registry})
 
     def references(self, bundle: Path) -> list[str]:
-        """Translations of the sentences as a model makes them: as a reference they make it the best of all models."""
+        """Return the translations of a model. As references they make it the best of all models."""
         from nmt_core.translator import Translator
 
         return [line.text for line in Translator.load(bundle, self.search).translate(self.sentences)]
@@ -500,7 +503,7 @@ class Registry:
         return Artifact("split", uuid.uuid4().hex, folder)
 
     def candidate(self, config: PipelineConfig, bundle: Path, split: Artifact) -> "Candidate":
-        """A bundle with what `export`, `evaluate` and `clean` report of it."""
+        """Candidate: a bundle with the reports of `export`, `evaluate` and `clean`."""
         from flows.registry.candidate import Candidate
 
         fingerprint = fingerprint_of({"bundle": str(bundle)})
@@ -519,7 +522,7 @@ class Registry:
         return Candidate(inputs["export"], evaluated.artifact, clean=Artifact("clean", "0" * 32, clean), split=split)
 
     def register(self, candidate: "Candidate", config: PipelineConfig) -> "RegisteredModel":
-        """As the last step of a retraining does it."""
+        """Register a candidate like the last step of a retraining."""
         from flows.registry.register import register_model
 
         run = self.client.create_run(self.experiment).info.run_id

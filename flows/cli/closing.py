@@ -12,6 +12,7 @@ from flows.display.tables import terminal_table
 from flows.registry import verdicts
 from flows.runs.summary import PAGE, SUMMARY, RunSummary
 from flows.settings import Settings
+from nmt_core.config.budget import SECONDS_PER_HOUR
 
 _WIDTH_WITH_FORECAST = 90  # a narrower terminal has no room for another column; the line below the table has the sum
 
@@ -31,6 +32,8 @@ def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> No
         console.print(outcome.score_line(score))
     for line in summary.not_published:
         console.print(line)
+    for row in summary.rounds:
+        console.print(row.line)
     if model := summary.model:
         console.print(outcome.model_line(model))
         if model.gate and model.gate.checks:
@@ -50,9 +53,9 @@ def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> No
 
 def _cost(summary: RunSummary) -> str:
     """Return the CPU and GPU hours of a run, and its price if prices are set."""
-    cost, hour = summary.cost, 3_600
-    text = f"{cost.cpu_seconds / hour:.3f} CPU hours, "
-    text += f"{cost.gpu_seconds / hour:.3f} GPU hours, " if cost.gpu_seconds else ""
+    cost = summary.cost
+    text = f"{cost.cpu_seconds / SECONDS_PER_HOUR:.3f} CPU hours, "
+    text += f"{cost.gpu_seconds / SECONDS_PER_HOUR:.3f} GPU hours, " if cost.gpu_seconds else ""
     return text + (f"{cost.money:.3g} {summary.currency}, " if cost.money is not None else "")
 
 

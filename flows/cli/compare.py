@@ -1,7 +1,7 @@
 """`nmt compare`: run several recipes one after the other, and print one table."""
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,6 +47,14 @@ def compare(
         Path | None,
         typer.Option(metavar="FILE.svg", help="Write a figure of BLEU by source length, with one curve per recipe."),
     ] = None,
+    pareto: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.svg",
+            help="Measure quality, speed and size of each model, precision and beam on this CPU, print a table and "
+            "write a figure.",
+        ),
+    ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
     debug: Debug = False,
@@ -60,21 +68,22 @@ def compare(
 
     detail = detail_of(quiet=quiet, verbose=verbose)
     compared = contenders(recipes, overrides or [], seeds, corpus_of, debug=debug)
-    if figure:
-        check_figure(figure, len({contender.label for contender in compared}))
+    figures = {option: file for option, file in (("--figure", figure), ("--pareto", pareto)) if file}
+    for option, file in figures.items():
+        check_figure(file, len({contender.label for contender in compared}), option)
     form: Form = "json" if as_json else "markdown" if markdown else "table"
-    _compare(compared, form=form, figure=figure, detail=detail, debug=debug)
+    _compare(compared, form=form, figures=figures, detail=detail, debug=debug)
 
 
 def _compare(
-    contenders: "Sequence[Contender]", *, form: "Form", figure: Path | None, detail: "Detail", debug: bool
+    contenders: "Sequence[Contender]", *, form: "Form", figures: Mapping[str, Path], detail: "Detail", debug: bool
 ) -> None:
     """Run all contenders, even if some fail, and show the results. A signal ends it early and still shows them.
 
     Args:
         contenders: trainings to run, in this order.
         form: form of the printed result. Unless it is a table, progress goes to stderr.
-        figure: file for the figure of BLEU by source length. None means no figure.
+        figures: file for each figure, by the option that names it.
         detail: what to show of each run.
         debug: show tracebacks.
 
@@ -101,12 +110,14 @@ def _compare(
                     console.print(styled(heading, f", seed {contender.config.train.seed}"))
                 with shown_on(console, detail):
                     runs.append(_run(contender, retrain, settings, console, debug=debug))
+            if "--pareto" in figures:
+                runs = _with_points(runs, contenders, settings, console)
     except Stopped:
         console.print("Finished stages are kept: repeat the command to resume.")
         raise
     finally:
         if runs:
-            _show(runs, form, figure, console)
+            _show(runs, form, figures, console)
     if failed := [f"{run.recipe} (seed {run.seed})" for run in runs if run.status != "finished"]:
         raise ComparisonError(
             f"{len(failed)} of {counted(len(runs), 'run')} failed, for the reasons above: {', '.join(failed)}: fix "
@@ -145,14 +156,34 @@ def _run(
         return measured(contender, summary)
 
 
-def _show(runs: "Sequence[ComparedRun]", form: "Form", figure: Path | None, console: "Console") -> None:
-    """Print the tables to stdout, and write the figure if one was requested."""
-    from flows.comparison.figure import write_figure
+def _with_points(
+    runs: "Sequence[ComparedRun]", contenders: "Sequence[Contender]", settings: "Settings", console: "Console"
+) -> "list[ComparedRun]":
+    """Return the runs, the first one of each recipe with quality, speed and size of its model."""
+    from flows.comparison.contenders import with_points
+    from flows.runs.summary import read_summary
+
+    found, measured = list(runs), set[str]()
+    for number, (run, contender) in enumerate(zip(runs, contenders, strict=True)):
+        summary = read_summary(settings.runs, run.run_id)
+        if run.status == "finished" and summary and run.recipe not in measured:
+            console.print(f"Measuring quality, speed and size of {run.recipe}", soft_wrap=True)
+            found[number] = with_points(run, contender, summary)
+            measured.add(run.recipe)
+    return found
+
+
+def _show(runs: "Sequence[ComparedRun]", form: "Form", figures: Mapping[str, Path], console: "Console") -> None:
+    """Print the tables to stdout, and write the figures that were requested."""
+    from flows.comparison.figure import length_figure, write_figure
+    from flows.comparison.pareto_figure import pareto_figure
     from flows.comparison.printing import print_comparison
-    from flows.comparison.table import rows
+    from flows.comparison.table import points_of, rows
 
     print_comparison(runs, form)
-    if figure:
-        is_drawn = write_figure(rows(runs), figure)
-        message = f"figure: {figure}" if is_drawn else "No figure was written, because no run was evaluated."
+    table = rows(runs)
+    for option, file in figures.items():
+        drawing = length_figure(table) if option == "--figure" else pareto_figure(points_of(table))
+        is_drawn = write_figure(drawing, file, option)
+        message = f"figure: {file}" if is_drawn else "No figure was written, because no run was evaluated."
         console.print(message, soft_wrap=True)

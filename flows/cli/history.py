@@ -14,9 +14,9 @@ _UNITS = {"d": 1, "w": 7}
 
 
 def _age(text: str) -> timedelta:
-    if not (found := re.fullmatch(r"([1-9]\d{0,3})([dw])", text)):
+    if not (match := re.fullmatch(r"([1-9]\d{0,3})([dw])", text)):
         raise typer.BadParameter(f"{text!r} is not an age: write days or weeks, such as 90d or 12w")
-    return timedelta(days=int(found[1]) * _UNITS[found[2]])
+    return timedelta(days=int(match[1]) * _UNITS[match[2]])
 
 
 def clean_history(
@@ -46,8 +46,8 @@ def clean_history(
         api.wait()
         try:
             with get_client(sync_client=True) as prefect:
-                found = old_runs(MlflowClient(settings.mlflow_tracking_uri), prefect, datetime.now(UTC) - older_than)
-                for run in found:
+                runs = old_runs(MlflowClient(settings.mlflow_tracking_uri), prefect, datetime.now(UTC) - older_than)
+                for run in runs:
                     several = f", with {run.runs - 1} of its stages" if run.runs > 1 else ""
                     note(f"{run.ended.astimezone():%Y-%m-%d %H:%M}  {run.server:<7}  {run.name}{several}")
                     if not dry_run:
@@ -57,7 +57,7 @@ def clean_history(
                 f"MLflow at {settings.mlflow_shown} does not answer ({words_of(error)}), so what its models need is "
                 "unknown: check that it answers, then run the same command again"
             ) from None
-    counts = {server: sum(run.runs for run in found if run.server == server) for server in ("MLflow", "Prefect")}
+    counts = {server: sum(run.runs for run in runs if run.server == server) for server in ("MLflow", "Prefect")}
     done = "would be removed; nothing was changed" if dry_run else "removed"
     note(f"{counted(counts['MLflow'], 'run')} of MLflow and {counts['Prefect']:,} of Prefect {done}")
     if counts["MLflow"] and not dry_run:

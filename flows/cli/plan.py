@@ -1,13 +1,14 @@
 """`nmt plan` and `nmt why`: show what a run would do, without running anything."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.cli.arguments import Debug, Force, From, Overrides, Recipe, Until, read_config, selection_of
 from flows.runs.selection import REGISTER, Selection, StepName
-from nmt_core.errors import ConfigError
+from nmt_core.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from flows.runs.span import StageForecast
@@ -28,6 +29,10 @@ def plan(
             "measurement is kept for later forecasts, and the artifacts are removed.",
         ),
     ] = False,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Write a figure of the learning-rate schedule, from the recipe alone."),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Check a recipe, and show what a run would do and why, how long it would take and what it would need.
@@ -39,6 +44,12 @@ def plan(
     if measure:
         _measure(config)
     _show_plan(config, selection)
+    if figure:
+        from flows.display.progress import terminal
+        from flows.html_report.schedule import write_schedule
+
+        write_schedule(config.train, config.model, figure)
+        terminal(to_stderr=False).print(f"figure: {figure}", soft_wrap=True, markup=False)
 
 
 def _measure(config: "PipelineConfig") -> None:
@@ -110,6 +121,12 @@ def _show_plan(config: "PipelineConfig", selection: Selection) -> None:
     lines = (*_notes(foreseen), forecasts.free_line(free), forecasts.busy_line(free))
     for line in (*filter(None, lines), *forecasts.warnings(foreseen, free)):
         console.print(line, soft_wrap=True)
+    if config.rounds.count:
+        console.print(
+            f"Before these stages, this run trains {counted(2 * config.rounds.count - 1, 'other model')} in both "
+            "directions, and the newest of the other direction becomes the teacher `reverse`.",
+            soft_wrap=True,
+        )
     console.print("Nothing was run.")
 
 

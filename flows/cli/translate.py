@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from flows.display.progress import Detail
     from flows.settings import Settings
-    from flows.translation.job import Report, Wanted
+    from flows.translation.job import Report, TranslationRequest
 
 _STEP = "translate"
 
@@ -129,9 +129,9 @@ def translate(
     debug: Debug = False,
 ) -> None:
     """Translate text line by line. Files are translated as a job: repeat the command to resume it."""
-    from flows.translation.job import Wanted
+    from flows.translation.job import TranslationRequest
 
-    wanted = Wanted(
+    request = TranslationRequest(
         model,
         source,
         target,
@@ -150,14 +150,14 @@ def translate(
         redo=redo,
         for_review=for_review,
     )
-    run_translation(wanted, "quiet" if quiet else "normal")
+    run_translation(request, "quiet" if quiet else "normal")
 
 
-def run_translation(wanted: "Wanted", detail: "Detail" = "normal") -> None:
+def run_translation(request: "TranslationRequest", detail: "Detail" = "normal") -> None:
     """Translate, show progress, and report how many lines have a status other than "ok".
 
     Args:
-        wanted: model, text, and how to translate it.
+        request: model, text, and how to translate it.
         detail: `quiet` shows no progress, and no line about a job that went well.
 
     Raises:
@@ -174,19 +174,19 @@ def run_translation(wanted: "Wanted", detail: "Detail" = "normal") -> None:
     console = terminal(to_stderr=True)
     try:
         with interruptible():
-            if not wanted.is_job:
+            if not request.is_job:
                 terms = Counter[str]()
-                statuses = translate_pipe(wanted, settings, lambda message: _print(message, console), terms)
+                statuses = translate_pipe(request, settings, lambda message: _print(message, console), terms)
                 _report_statuses(statuses, console)
                 _report_terms(terms, console)
-                if statuses[INVALID_UTF8] and wanted.target == PIPE:
+                if statuses[INVALID_UTF8] and request.target == PIPE:
                     _print(
                         "Bytes that are not UTF-8 are kept only with an output file: name one with --output.", console
                     )
                 return
-            report = _run_job(wanted, settings, console, detail)
+            report = _run_job(request, settings, console, detail)
     except Stopped:
-        if wanted.is_job:
+        if request.is_job:
             _print("Translated lines are kept: repeat the command to resume.", console)
         raise
     did = "was translated before" if report["reused"] else f"{report['lines_per_second']:,.0f} lines/s"
@@ -203,7 +203,7 @@ def run_translation(wanted: "Wanted", detail: "Detail" = "normal") -> None:
     _report_terms(report, console)
 
 
-def _run_job(wanted: "Wanted", settings: "Settings", console: "Console", detail: "Detail") -> "Report":
+def _run_job(request: "TranslationRequest", settings: "Settings", console: "Console", detail: "Detail") -> "Report":
     from flows.display.progress import shown_on
     from flows.translation.job import translate_job
 
@@ -214,7 +214,7 @@ def _run_job(wanted: "Wanted", settings: "Settings", console: "Console", detail:
             def progress(done: float, total: float, note: str) -> None:
                 display.progress(_STEP, done, total, note)
 
-            report = translate_job(wanted, settings, progress, display.note)
+            report = translate_job(request, settings, progress, display.note)
             display.end(_STEP, f"{report['seconds']:.1f} s")
             return report
         settings.prepare()  # a cluster runs tasks of Prefect
@@ -224,7 +224,7 @@ def _run_job(wanted: "Wanted", settings: "Settings", console: "Console", detail:
             from flows.translate import translate as flow
 
             api.wait()
-            result: Report = flow(**{name: value for name, value in asdict(wanted).items() if name != "line_by_line"})
+            result: Report = flow(**{name: value for name, value in asdict(request).items() if name != "line_by_line"})
             return result
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from flows.comparison.pareto import Point, measure_points
 from flows.display.reports import Report
 from flows.runs.start_from import resolved
 from flows.runs.summary import RunStatus, RunSummary
@@ -74,6 +75,8 @@ class ComparedRun(BaseModel):
     """BLEU by source length on the first test set, short sources first."""
     hours: float | None = None
     """Hours of training, over all its attempts."""
+    points: list[Point] = []
+    """Quality, speed and size by precision and beam. Empty unless they were requested."""
     signatures: list[str] = []
     """Metric, test set and sacreBLEU signature of each score."""
 
@@ -157,6 +160,13 @@ def measured(contender: Contender, summary: RunSummary) -> ComparedRun:
         found["unknown"] = report["unknown_in_references"][first[0].test_set]
     found["signatures"] = [f"{score.metric} on {score.test_set}: {score.signature}" for score in first]
     return run.model_copy(update=found)
+
+
+def with_points(run: ComparedRun, contender: Contender, summary: RunSummary) -> ComparedRun:
+    """Return a run with quality, speed and size of its model, measured now."""
+    done = {row.name: Artifact(row.name, row.fingerprint, Path(row.artifact)) for row in summary.stages if row.artifact}
+    points = list(measure_points(contender.label, contender.config, done["export"], done["split"]))
+    return run.model_copy(update={"points": points})
 
 
 def _perplexity(loss: float | None) -> float | None:

@@ -13,42 +13,42 @@ _WIDTH, _HEIGHT = 720, 400
 """Size of the chart in pixels, with which its text is readable in a paper and on the page of a repository."""
 
 
-def check_figure(file: Path, recipes: int) -> None:
-    """Check that the figure can be drawn, before any run starts.
+def check_figure(file: Path, recipes: int, option: str = "--figure") -> None:
+    """Check that a figure can be drawn, before any run starts.
 
     Args:
         file: File to write. Its folder is created.
-        recipes: Number of curves.
+        recipes: Number of recipes, each with a colour of its own.
+        option: Option of the command that names the file.
 
     Raises:
         ConfigError: The figure cannot be drawn or written there.
     """
     if file.suffix != ".svg":
-        raise ConfigError(f"--figure {file}: the figure is SVG: give a name that ends in .svg")
+        raise ConfigError(f"{option} {file}: the figure is SVG: give a name that ends in .svg")
     if recipes > COLOURS:
         raise ConfigError(
-            f"--figure {file}: {recipes} recipes, but only {COLOURS} curves can be told apart: compare fewer, or drop "
-            "--figure"
+            f"{option} {file}: {recipes} recipes, but only {COLOURS} colours can be told apart: compare fewer, or drop "
+            f"{option}"
         )
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"--figure {file}: its folder cannot be created ({error.strerror}): choose another") from None
+        raise ConfigError(f"{option} {file}: its folder cannot be created ({error.strerror}): choose another") from None
 
 
-def write_figure(table: Sequence[ComparedRecipe], file: Path) -> bool:
-    """Draw the figure, and return True if there was a run to draw.
+def write_figure(drawing: Drawing | None, file: Path, option: str = "--figure") -> bool:
+    """Write a figure, and return True if there was a run to draw.
 
     Raises:
         DataError: The file cannot be written.
     """
-    drawing = length_figure(table)
     if drawing is None:
         return False
     try:
         file.write_bytes(drawing.file())
     except OSError as error:
-        raise DataError(f"--figure {file}: cannot be written ({error.strerror}): choose another file") from None
+        raise DataError(f"{option} {file}: cannot be written ({error.strerror}): choose another file") from None
     return True
 
 

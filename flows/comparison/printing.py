@@ -7,7 +7,7 @@ from typing import Literal
 from rich.table import Table
 
 from flows.comparison.contenders import ComparedRun
-from flows.comparison.table import by_length, main_table, markdown, notes, rows
+from flows.comparison.table import markdown, notes, rows, tables
 from flows.display.progress import terminal
 from flows.display.tables import terminal_table
 
@@ -23,7 +23,7 @@ def print_comparison(runs: Sequence[ComparedRun], form: Form) -> None:
         print(markdown(table), flush=True)
     else:
         console = terminal(to_stderr=False)
-        for lines in filter(None, (main_table(table), by_length(table))):
+        for lines in tables(table):
             console.print(_on_a_terminal(lines))
         for note in notes(table):
             console.print(note, style="dim", soft_wrap=True)

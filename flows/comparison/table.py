@@ -1,4 +1,4 @@
-"""Tables of a comparison: means and deviations over the seeds, and BLEU by source length."""
+"""Tables of a comparison: means and deviations over the seeds, BLEU by source length, and the Pareto front."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -7,6 +7,7 @@ from statistics import mean, stdev
 from pydantic import BaseModel
 
 from flows.comparison.contenders import ComparedRun
+from flows.comparison.pareto import Point, pareto_table
 from flows.display.markdown import plain
 from flows.display.markdown import table as table_of
 from nmt_core.evaluate.length_bucket import LengthBucket
@@ -109,6 +110,16 @@ def shown(spread: Spread, written: Callable[[float], str]) -> str:
     return f"{mean} ± {written(spread.deviation)}" if spread.deviation else mean
 
 
+def tables(table: Sequence[ComparedRecipe]) -> list[list[list[str]]]:
+    """Return the tables that have rows: the measures, BLEU by source length, and the Pareto front."""
+    return [lines for lines in (main_table(table), by_length(table), pareto_table(points_of(table))) if lines]
+
+
+def points_of(table: Sequence[ComparedRecipe]) -> list[Point]:
+    """Return quality, speed and size of all models, as far as they were measured."""
+    return [point for row in table for run in row.runs for point in run.points]
+
+
 def by_length(table: Sequence[ComparedRecipe]) -> list[list[str]]:
     """Return BLEU by source length (after Bahdanau et al. 2015, figure 2): the titles, and a row for each recipe.
 
@@ -145,10 +156,8 @@ def _place(bucket: LengthBucket) -> tuple[str, int, int]:
 
 def markdown(table: Sequence[ComparedRecipe]) -> str:
     """Return the tables, with notes on their runs, as Markdown."""
-    lines = _markdown(main_table(table))
-    if lengths := by_length(table):
-        lines += ["", *_markdown(lengths)]
-    return "\n".join([*lines, "", *(f"- {plain(note)}" for note in notes(table))])
+    lines = [line for one in tables(table) for line in (*_markdown(one), "")]
+    return "\n".join([*lines, *(f"- {plain(note)}" for note in notes(table))])
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> list[str]:

@@ -116,7 +116,7 @@ def busy_line(free: Free) -> str:
     if free.load < _BUSY:
         return ""
     return (
-        f"Other programs keep this machine busy: {free.load:.1f} want to compute for each CPU. Forecasts are for a "
+        f"Other programs keep this machine busy: {free.load:.1f} compete for each CPU. Forecasts are for a "
         "machine as busy as it was in the earlier runs, so a run may take longer now."
     )
 

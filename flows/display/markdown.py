@@ -42,7 +42,7 @@ def _inline(text: object, colon: str = r"\:") -> str:
     line = " ".join(str(text).split())
     line = "".join(_ENTITIES.get(character, character) for character in line)
     line = _SPECIAL.sub(r"\\\g<0>", line)
-    return _LINK.sub(lambda found: colon if found[0] == ":" else r"\.", line)
+    return _LINK.sub(lambda match: colon if match[0] == ":" else r"\.", line)
 
 
 def code(text: str) -> str:

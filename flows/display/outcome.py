@@ -13,7 +13,7 @@ from flows.runs.summary import RegisteredModel, RunSummary, Score, StageSummary
 from flows.settings import RunningServers
 from flows.tracking.describing import verdict_of
 from flows.tracking.pages import version_page
-from nmt_core.errors import without_password
+from nmt_core.errors import counted, without_password
 
 
 def step_line(row: StageSummary) -> str:
@@ -21,7 +21,7 @@ def step_line(row: StageSummary) -> str:
     action = "reused" if row.reused else f"{row.seconds:.1f} s"
     if row.name == REGISTER:
         return f"{row.name}: {action}"
-    return f"{row.name}: {row.items_in:,} in, {row.items_out:,} {row.unit} out, {action}"
+    return f"{row.name}: {row.items_in:,} in, {_out(row)} out, {action}"
 
 
 def score_line(score: Score) -> Text:
@@ -44,7 +44,7 @@ def outcome(summary: RunSummary) -> str:
         parts.append(model.alias or f"version {model.version} of {model.name}")
     if not parts and summary.stages:
         last = summary.stages[-1]
-        parts.append(f"{last.items_out:,} {last.unit}")
+        parts.append(_out(last))
     if summary.stages and all(row.reused for row in summary.stages):
         parts.append("reused" if len(summary.stages) == 1 else "all stages reused")
     return ", ".join(parts)
@@ -106,4 +106,9 @@ def _interval(score: Score) -> str:
 
 
 def _counts(row: StageSummary) -> tuple[str, str]:
-    return ("", "") if row.name == REGISTER else (f"{row.items_in:,}", f"{row.items_out:,} {row.unit}")
+    return ("", "") if row.name == REGISTER else (f"{row.items_in:,}", _out(row))
+
+
+def _out(row: StageSummary) -> str:
+    """Return the number of items that a stage made, such as `1 checkpoint`. Units are plural nouns."""
+    return counted(row.items_out, row.unit.removesuffix("s"), row.unit)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from flows.display import markdown as markdown_of
-from nmt_core.errors import without_password
+from nmt_core.errors import counted, without_password
 
 Report = Mapping[str, Any]
 
@@ -93,8 +93,10 @@ def _measures(report: Report) -> Iterator[tuple[str, str]]:
     for key, value in report.items():
         if _is_table(value) or key == "unit" or value in (None, "", [], ()):
             continue
-        unit = f" {report['unit']}" if key == "items_out" and report.get("unit") else ""
-        yield title(key), f"{_with_unit(key, value)}{unit}"
+        if key == "items_out" and (unit := report.get("unit")):
+            yield title(key), counted(value, unit.removesuffix("s"), unit)
+        else:
+            yield title(key), _with_unit(key, value)
 
 
 def _with_unit(key: str, value: Any) -> str:
@@ -110,15 +112,15 @@ def _with_unit(key: str, value: Any) -> str:
 
 def metrics(report: Report) -> dict[str, float]:
     """Return every number of the report by a dotted name that MLflow accepts."""
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for key, value in report.items():
         if isinstance(value, Mapping):
-            found |= {f"{key}.{name}": number for name, number in metrics(value).items()}
+            numbers |= {f"{key}.{name}": number for name, number in metrics(value).items()}
         elif isinstance(value, bool | int | float) and math.isfinite(value):
-            found[key] = float(value)
+            numbers[key] = float(value)
         elif key == "scores":
-            found |= {f"{score['metric']}.{score['test_set']}": float(score["score"]) for score in value}
-    return {_NOT_IN_A_METRIC_NAME.sub("_", name): number for name, number in found.items()}
+            numbers |= {f"{score['metric']}.{score['test_set']}": float(score["score"]) for score in value}
+    return {_NOT_IN_A_METRIC_NAME.sub("_", name): number for name, number in numbers.items()}
 
 
 def size(count: float) -> str:

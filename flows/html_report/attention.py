@@ -49,7 +49,7 @@ def attention(run: Run) -> Section:
 
 def _explained(model: ModelConfig) -> str:
     heads = "" if model.architecture == "rnn" else "The maps show the mean over the heads of the last layer. "
-    source = "Luong et al. 2015, section 3.1" if model.rnn.attention == "dot" else "Bahdanau et al. 2015, figure 3"
+    source = "Luong et al. 2015, section 3.1" if model.rnn.is_global else "Bahdanau et al. 2015, figure 3"
     return (
         f"{heads}Each row is a token of the translation. It shows the decoder's attention weight for each source token "
         f"when it generated that token ({source})."
@@ -60,7 +60,7 @@ def _maps(bundle: Path, rows: polars.DataFrame, source_prefix: str) -> list[Draw
     from nmt_core.search.attention import AttentionGraph
 
     graph, tokenizers = AttentionGraph(bundle / ATTENTION_SET), Tokenizers.load(bundle)
-    found: list[Drawing] = []
+    drawings: list[Drawing] = []
     for source, hypothesis in _spread(rows["source"].to_list(), rows["hypothesis"].to_list()):
         prefix_ids, source_ids = tokenizers.source.encode([source_prefix, source])
         source_ids = prefix_ids + source_ids
@@ -75,10 +75,10 @@ def _maps(bundle: Path, rows: polars.DataFrame, source_prefix: str) -> list[Draw
         weights_TS = maps.cross_attention[0, -1].mean(axis=0)
         row_labels = [*(tokenizers.target.piece(token) for token in target_ids), "end"]
         columns = [*(tokenizers.source.piece(token) for token in source_ids), "end"]
-        found.append(heat_map(source, row_labels, columns, weights_TS.tolist()))
-        if len(found) == _SENTENCES:
+        drawings.append(heat_map(source, row_labels, columns, weights_TS.tolist()))
+        if len(drawings) == _SENTENCES:
             break
-    return found
+    return drawings
 
 
 def _spread(sources: Sequence[str], hypotheses: Sequence[str]) -> list[tuple[str, str]]:
@@ -131,6 +131,8 @@ def _learned(bundle: Path) -> NDArray[np.float32]:
 
     source_BS = np.full((1, _POSITIONS), PAD_ID, dtype=np.int64)
     source_BS[0, 0] = EOS_ID
-    found = AttentionGraph(bundle / ATTENTION_SET).run(source_BS, np.array([[BOS_ID]], dtype=np.int64)).source_positions
-    assert found is not None
-    return found
+    positions = (
+        AttentionGraph(bundle / ATTENTION_SET).run(source_BS, np.array([[BOS_ID]], dtype=np.int64)).source_positions
+    )
+    assert positions is not None
+    return positions

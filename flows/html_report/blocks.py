@@ -115,8 +115,8 @@ class Run:
 
     def report(self, stage: str) -> dict[str, Any] | None:
         """Return the report of a stage, or None if its artifact is missing."""
-        found = self.artifact(stage)
-        return found.report() if found else None
+        artifact = self.artifact(stage)
+        return artifact.report() if artifact else None
 
     def unfinished(self, stage: str) -> Path | None:
         """Return the folder of a stage that this run began and did not finish, or None if there is none."""

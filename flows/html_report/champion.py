@@ -22,7 +22,7 @@ def champion_before(model_name: str, export: str, evaluate: str, tracking_uri: s
         version = MlflowClient(tracking_uri).get_model_version_by_alias(model_name, _ALIAS)
     except MlflowException:  # no champion; if MLflow does not answer, registering reports it
         return None
-    theirs = version.tags.get(tag_of("evaluate"), "")
-    if (version.tags.get(tag_of("export")), theirs) == (export, evaluate):
+    evaluated = version.tags.get(tag_of("evaluate"), "")
+    if (version.tags.get(tag_of("export")), evaluated) == (export, evaluate):
         return None
-    return Champion(version=str(version.version), evaluate=theirs)
+    return Champion(version=str(version.version), evaluate=evaluated)

@@ -56,7 +56,7 @@ def curves(
         highest = 1.0  # no value drawn here can be negative
     rows = ticks(lowest, highest)
     left = 10 + max(map(width_of, labels(rows)))
-    frame = _Frame((left, top), (width - 12, height - 36), (min(x for x, _ in every), max(x for x, _ in every)), rows)
+    frame = Frame((left, top), (width - 12, height - 36), (min(x for x, _ in every), max(x for x, _ in every)), rows)
     frame.draw(drawing, x_title)
     for number, points in enumerate(known.values()):
         runs = [[frame.place(point) for point in run] for run in _runs(_thinned(points))]
@@ -68,7 +68,7 @@ def curves(
     return drawing
 
 
-class _Frame:
+class Frame:
     """Rectangle of a chart, which maps points to pixels."""
 
     def __init__(self, corner: Point, end: Point, x_range: Point, rows: Sequence[float]) -> None:

@@ -20,10 +20,16 @@ def _corpora(run: Run) -> list[Block]:
     if report is None:
         return [run.missing("download")]
     rows = [
-        [each["corpus"], each["role"], each["licence"] or "not stated", reports.size(each["bytes"]), each["url"]]
-        for each in report["corpora"]
+        [
+            corpus["corpus"],
+            corpus["role"],
+            corpus["licence"] or "not stated",
+            reports.size(corpus["bytes"]),
+            corpus["url"],
+        ]
+        for corpus in report["corpora"]
     ]
-    skipped = [[each["corpus"], each["reason"]] for each in report["skipped_corpora"]]
+    skipped = [[corpus["corpus"], corpus["reason"]] for corpus in report["skipped_corpora"]]
     tables: list[Block] = [Table(["Corpus", "Role", "Licence", "Size", "Address"], rows, "Corpora")]
     return [*tables, Table(["Corpus", "Reason"], skipped, "Skipped corpora")] if skipped else tables
 
@@ -97,7 +103,9 @@ def _synthetic(run: Run) -> list[Block]:
         for part in report["parts"]
     ]
     columns = ["Part", "Text", "Teachers", "Sentences translated", "Dropped", "Training pairs", "Tag"]
-    items = [(each["part"], [("source", each["source"]), ("target", each["target"])]) for each in report["samples"]]
+    items = [
+        (sample["part"], [("source", sample["source"]), ("target", sample["target"])]) for sample in report["samples"]
+    ]
     samples: list[Block] = [Sentences("Samples of synthetic pairs", items)] if items else []
     return [Table(columns, rows, "Synthetic text"), *samples]
 

@@ -16,12 +16,12 @@ _LONGEST = 400
 
 def with_differences(text: str, other: str) -> Marked:
     """Return a text in which the words are marked that another text does not have, or not in this order."""
-    ours, theirs = _WORDS.findall(text), _WORDS.findall(other)
-    if max(len(ours), len(theirs)) > _LONGEST:
+    words, other_words = _WORDS.findall(text), _WORDS.findall(other)
+    if max(len(words), len(other_words)) > _LONGEST:
         return Marked([(text, False)])
     parts: list[tuple[str, bool]] = []
-    for kind, start, end, _, _ in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
-        if part := "".join(ours[start:end]):
+    for kind, start, end, _, _ in SequenceMatcher(None, words, other_words, autojunk=False).get_opcodes():
+        if part := "".join(words[start:end]):
             parts.append((part, kind != "equal" and not part.isspace()))
     return Marked(parts)
 
@@ -31,8 +31,8 @@ def changes(run: Run) -> Section:
     title, before = "Changes of the recipe", run.previous
     if before is None:
         return Section(title, [Text("This is the first finished run of this recipe here.")])
-    found = differing(before.config, run.config)
-    rows = [[name, _shown(old), _shown(new)] for name, (old, new) in found.items() if name != "description"]
+    changed = differing(before.config, run.config)
+    rows = [[name, _shown(old), _shown(new)] for name, (old, new) in changed.items() if name != "description"]
     when = f"the run {before.run_id} of {before.started:%Y-%m-%d %H:%M} UTC"
     if not rows:
         return Section(title, [Text(f"None since {when}.")])

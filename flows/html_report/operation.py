@@ -96,8 +96,8 @@ def cost(run: Run) -> Section:
 
 
 def _foreseen(run: Run, stage: str) -> str:
-    found = run.summary.forecast_of(stage)
-    return forecasts.time_of(found.seconds) if found else ""
+    forecast = run.summary.forecast_of(stage)
+    return forecasts.time_of(forecast.seconds) if forecast else ""
 
 
 def _cells(cost: Cost) -> list[str]:
@@ -137,6 +137,6 @@ def recipe_text(config: dict[str, Any]) -> str:
 def _versions(run: Run) -> dict[str, str]:
     """Return the library versions of the last stage whose artifact still exists."""
     for row in reversed(run.summary.stages):
-        if found := run.artifact(row.name):
-            return found.manifest().versions
+        if artifact := run.artifact(row.name):
+            return artifact.manifest().versions
     return {}

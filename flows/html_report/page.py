@@ -22,6 +22,7 @@ _SECTIONS = (
     quality.verdict,
     differences.changes,
     quality.scores,
+    quality.rounds,
     quality.by_length,
     quality.translations,
     attention.attention,
@@ -64,7 +65,7 @@ def page(run: Run) -> str:
         summary=run.summary,
         languages=run.config["languages"],
         tiles=_tiles(run.summary),
-        sections=[_section(make, run) for make in _SECTIONS],
+        sections=[_section(make, run) for make in _SECTIONS if make is not quality.rounds or run.summary.rounds],
         drawings=f":root{{{LIGHT}}}@media screen and (prefers-color-scheme:dark){{:root{{{DARK}}}}}{RULES}",
     )
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars
 
-from flows.html_report.blocks import Block, Charts, Marked, Run, Section, Sentences, Table, Text, number
+from flows.html_report.blocks import Block, Charts, Marked, Run, Section, Sentences, Table, Text, duration, number
 from flows.html_report.charts import curves
 from flows.html_report.differences import with_differences
 from flows.registry import verdicts
@@ -65,13 +65,41 @@ def scores(run: Run) -> Section:
         champion = theirs.get((score["test_set"], score["metric"]))
         same = champion if champion and champion["signature"] == score["signature"] else None
         rows.append(
-            [score["test_set"], score["metric"], number(score["score"]), _interval(score)]
+            [score["test_set"], _metric(score["metric"]), number(score["score"]), _interval(score)]
             + ([number(same["score"]) if same else "", _interval(same or {})] if theirs else [])
             + [score["signature"]]
         )
     columns = ["Test set", "Metric", "Score", "95% interval"]
     columns += ["Champion's score", "95% interval"] if theirs else []
-    return Section("Scores", [*_about_the_champion(run), Table([*columns, "Signature"], rows, is_stacked=True)])
+    table = Table([*columns, "Signature"], rows, is_stacked=True)
+    return Section("Scores", [*_about_the_champion(run), table, *_not_scored(report)])
+
+
+def _metric(name: str) -> str:
+    """Return the name of a metric, with a note if a lower score is better."""
+    return f"{name} (lower is better)" if name == "TER" else name
+
+
+def _not_scored(report: dict[str, Any]) -> list[Block]:
+    """Return a table of the metrics that were left out, with their reasons."""
+    rows = [[name, reason] for name, reason in report.get("not_scored", {}).items()]
+    return [Text("These metrics were left out:"), Table(["Metric", "Reason"], rows, is_stacked=True)] if rows else []
+
+
+def rounds(run: Run) -> Section:
+    """Show what each round of a run with rounds brought, by direction."""
+    rows = []
+    before: dict[tuple[str, str, str], float] = {}
+    for row in run.summary.rounds:
+        for score in row.scores:
+            key = row.direction, score.test_set, score.metric
+            gain = f"{score.score - before[key]:+.2f}" if key in before else ""
+            cells = [str(row.round), row.direction, score.metric, score.test_set, number(score.score), gain]
+            rows.append([*cells, duration(row.seconds), row.model, row.verdict])
+            before[key] = score.score
+    columns = ["Round", "Direction", "Metric", "Test set", "Score", "Gain", "Time", "Model", "Verdict"]
+    about = "Each model made synthetic text for the next one. A gain is against the round before in the same direction."
+    return Section("Rounds", [Text(about), Table(columns, rows, is_stacked=True)])
 
 
 def _interval(score: dict[str, Any]) -> str:

@@ -149,7 +149,7 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
         high, low = high + (abs(high) or 1) * 0.5, low - (abs(low) or 1) * 0.5
     rough = (high - low) / count
     power = 10 ** math.floor(math.log10(rough))
-    step = next(each * power for each in (1, 2, 2.5, 5, 10) if each * power >= rough * 0.999)
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [number * step for number in range(first, last + 1)]
 
@@ -157,10 +157,10 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 def labels(values: Sequence[float]) -> list[str]:
     """Return labels for the numbers on an axis, as short as possible while they differ from each other."""
     for digits in range(4, 15):
-        found = [_shown(value, digits) for value in values]
-        if len(set(found)) == len(values):
+        texts = [_shown(value, digits) for value in values]
+        if len(set(texts)) == len(values):
             break
-    return found
+    return texts
 
 
 def _shown(value: float, digits: int) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 
 from flows.html_report.blocks import Charts, Run, Section, Table, Text, duration, number
 from flows.html_report.charts import curves
+from flows.html_report.schedule import schedule_chart
 from flows.html_report.svg import Drawing
+from nmt_core.config import ModelConfig, TrainConfig
 from nmt_core.config.budget import SECONDS_PER_HOUR
 from nmt_core.train.launch import METRICS
 from nmt_core.train.spent import read_spent
@@ -78,4 +80,6 @@ def training(run: Run) -> Section:
         "The curves have one point every 25 updates, and the dev loss and dev scores one at each validation."
     )
     table = Table(["Measure", "Value"], [row for row in rows if row])
-    return Section("Training", [*before, explained, Charts(training_charts(points)), table])
+    train, model = TrainConfig.model_validate(run.config["train"]), ModelConfig.model_validate(run.config["model"])
+    charts = [*training_charts(points), schedule_chart(train, model)]
+    return Section("Training", [*before, explained, Charts(charts), table])

@@ -72,10 +72,10 @@ class ClusterApi:
 
     def get(self, name: str) -> Manifest | None:
         """Return the current state of a job, or None if it does not exist."""
-        found: Manifest | None = self._ask(
+        manifest: Manifest | None = self._ask(
             lambda: self._jobs.get_namespaced_custom_object(**self._place, name=name, **_waiting()), may_be_missing=True
         )
-        return found
+        return manifest
 
     def delete(self, name: str) -> None:
         """Delete a job. It is gone when its pods are, after their grace period."""
@@ -175,11 +175,11 @@ def _namespace(config: Any, where: Mapping[str, str]) -> str:
 
 def _trouble(status: Any) -> str:
     """Return why a pod does not start, or an empty text."""
-    waiting = [each.state.waiting for each in status.container_statuses or () if each.state and each.state.waiting]
-    reasons = [(each.reason or "", each.message or "") for each in waiting if each.reason != "ContainerCreating"]
+    waiting = [state.state.waiting for state in status.container_statuses or () if state.state and state.state.waiting]
+    reasons = [(state.reason or "", state.message or "") for state in waiting if state.reason != "ContainerCreating"]
     reasons += [
-        (each.reason or "", each.message or "")
-        for each in status.conditions or ()
-        if each.type == "PodScheduled" and each.status == "False"
+        (state.reason or "", state.message or "")
+        for state in status.conditions or ()
+        if state.type == "PodScheduled" and state.status == "False"
     ]
     return "; ".join(f"{reason} {message}".strip() for reason, message in reasons)

@@ -50,10 +50,10 @@ class KubernetesLauncher:
         """
         manifest, kind = self._manifest(folder), KINDS[self.settings.launcher]
         api = ClusterApi(kind, manifest["metadata"].get("namespace", ""))
-        said: deque[str] = deque()
-        reach = Reach("Kubernetes", self.patience, said.append)
+        messages: deque[str] = deque()
+        reach = Reach("Kubernetes", self.patience, messages.append)
         launched = _KubernetesJob(
-            kind, manifest["metadata"]["name"], api, reach, said, self.poll, PodLogs(api, self.poll)
+            kind, manifest["metadata"]["name"], api, reach, messages, self.poll, PodLogs(api, self.poll)
         )
         try:
             launched.start(manifest)
@@ -95,12 +95,12 @@ class _KubernetesJob:
     def start(self, manifest: Manifest) -> None:
         """Create the job, or find that it runs already. A job of the same name that has ended is deleted first."""
         while True:
-            found = self.reach.insist(lambda: self.api.get(self.name), self.poll)
-            if found is None:
+            existing = self.reach.insist(lambda: self.api.get(self.name), self.poll)
+            if existing is None:
                 if self.reach.ask(lambda: self.api.create(manifest)):
                     return
-            elif "deletionTimestamp" not in found["metadata"]:
-                if self._how_it_ended(found) is None:
+            elif "deletionTimestamp" not in existing["metadata"]:
+                if self._how_it_ended(existing) is None:
                     return
                 self.reach.insist(lambda: self.api.delete(self.name), self.poll)
             time.sleep(self.poll)  # a request that failed here may have succeeded in Kubernetes: check again
@@ -141,22 +141,22 @@ class _KubernetesJob:
 
     def _look(self, pace: Pace) -> None:
         """Check the job and its pods."""
-        found = self.api.get(self.name)
-        news = frozenset(_conditions(found)) if found else frozenset({"was deleted by another program"})
+        job = self.api.get(self.name)
+        news = frozenset(_conditions(job)) if job else frozenset({"was deleted by another program"})
         for pod in self.api.pods(self.name):
             if pod.phase not in {"", "Pending"}:
                 self.logs.follow(pod.name)
             if pod.trouble:
                 news |= {f"is waiting for pod {pod.name}: {pod.trouble}"}
         if news - self._seen:
-            self.said.extend(f"{self.kind.kind} {self.name} {each}" for each in sorted(news - self._seen))
+            self.said.extend(f"{self.kind.kind} {self.name} {condition}" for condition in sorted(news - self._seen))
             self._seen |= news
             pace.hurry()
-        self._is_good = self._how_it_ended(found) if found else False
+        self._is_good = self._how_it_ended(job) if job else False
 
-    def _how_it_ended(self, found: Manifest) -> bool | None:
+    def _how_it_ended(self, job: Manifest) -> bool | None:
         """Return True if the job succeeded, False if it failed, None if it has not ended."""
-        for condition in found.get("status", {}).get("conditions", ()):
+        for condition in job.get("status", {}).get("conditions", ()):
             if condition["status"] == "True" and condition["type"] in self.kind.is_good:
                 return self.kind.is_good[condition["type"]]
         return None
@@ -166,11 +166,11 @@ class _KubernetesJob:
             yield Notice(self.said.popleft())
 
 
-def _conditions(found: Manifest) -> Iterator[str]:
+def _conditions(job: Manifest) -> Iterator[str]:
     """Yield the conditions of a job as text."""
-    if "deletionTimestamp" in found["metadata"]:
+    if "deletionTimestamp" in job["metadata"]:
         yield "is being deleted by another program"
-    for condition in found.get("status", {}).get("conditions", ()):
+    for condition in job.get("status", {}).get("conditions", ()):
         if condition["status"] == "True":
             reason = " ".join(filter(None, (condition.get("reason"), condition.get("message"))))
             yield f"is {condition['type']}" + (f": {reason}" if reason else "")

@@ -74,10 +74,10 @@ class Template:
 
     def set_environment(self, container: Manifest) -> None:
         """Add the environment variables of training. Values in the template take precedence."""
-        ours = [{"name": name, "value": value} for name, value in training_environment().items()]
-        theirs = container.get("env") or []
-        named = {entry.get("name") for entry in theirs}
-        container["env"] = [*theirs, *(entry for entry in ours if entry["name"] not in named)]
+        added = [{"name": name, "value": value} for name, value in training_environment().items()]
+        existing = container.get("env") or []
+        named = {entry.get("name") for entry in existing}
+        container["env"] = [*existing, *(entry for entry in added if entry["name"] not in named)]
 
 
 def _fill_train_job(template: Template, job: ClusterJob, arguments: list[str]) -> None:

@@ -62,8 +62,8 @@ class SlurmLauncher:
         """
         job = cluster_job(self.settings, self.recipe, folder)
         _require_a_checkpoint_at_the_end(template_of(self.settings))
-        said: deque[str] = deque()
-        launched = _SlurmJob(job, Reach("the Slurm controller", self.patience, said.append), said, self.poll)
+        messages: deque[str] = deque()
+        launched = _SlurmJob(job, Reach("the Slurm controller", self.patience, messages.append), messages, self.poll)
         try:
             launched.start(self._submission(job))
             yield launched
@@ -246,8 +246,8 @@ def _find_or_submit(job: ClusterJob, command: Sequence[str]) -> str:
 
     It is searched before it is submitted, because a request that failed here may have succeeded in Slurm.
     """
-    if found := _queued(job.name):
-        return found.slurm_id
+    if queued := _queued(job.name):
+        return queued.slurm_id
     try:
         answer = _run(*command)
     except _RefusedError as error:
@@ -297,11 +297,11 @@ def _end_of(slurm_id: str) -> _End:
     """Return how a job ended."""
     for command, pattern in _ACCOUNTS:
         with contextlib.suppress(_RefusedError, ConfigError):
-            if found := re.search(pattern, _run(*command, slurm_id)):
-                signal, code = int(found["signal"]), int(found["code"])
+            if match := re.search(pattern, _run(*command, slurm_id)):
+                signal, code = int(match["signal"]), int(match["code"])
                 failed = code or (128 + signal if signal else 1)
-                nodes = 0 if found["list"] in {"", "(null)", "None assigned"} else int(found["nodes"])
-                return _End(found["state"], 0 if found["state"] == "COMPLETED" else failed, nodes, found["time"])
+                nodes = 0 if match["list"] in {"", "(null)", "None assigned"} else int(match["nodes"])
+                return _End(match["state"], 0 if match["state"] == "COMPLETED" else failed, nodes, match["time"])
     return _End("in an unknown state", 1, nodes=1)
 
 

@@ -206,7 +206,7 @@ class Champions:
         If that one cannot be restored, return the one before it, and so forth. Return an empty text if there is none.
         """
         history, seen = self.history(), set[str]()
-        there = {str(found.version) for found in self.versions()}
+        there = {str(known.version) for known in self.versions()}
         while version and version not in seen:
             seen.add(version)
             promotions = [event for event in history if event.what == "promoted" and event.version == version]

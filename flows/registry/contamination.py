@@ -16,10 +16,10 @@ _SYNTHETIC = "synthesise"
 
 def leaks(candidate: Candidate) -> dict[str, int]:
     """Return the number of training pairs that were dropped because they share text with a held-out set, by set."""
-    found = Counter[str]()
+    counts = Counter[str]()
     for artifact in (candidate.clean, candidate.split, candidate.synthesise):
-        found.update(artifact.report().get("held_out", {}) if artifact else {})
-    return dict(found)
+        counts.update(artifact.report().get("held_out", {}) if artifact else {})
+    return dict(counts)
 
 
 def unknown(config: PipelineConfig, candidate: Candidate, store: Store) -> str:
@@ -63,8 +63,14 @@ def _unknown_of_ancestor(name: str, start: str, tests: Mapping[str, str], store:
         store: Store of the artifacts.
     """
     try:
-        lineage = [each for each in store.lineage(store.resolve(name)) if each.stage in {*_NEEDED, _SYNTHETIC}]
-        made = {each.stage: found for each in lineage if (found := store.find(each.stage, each.fingerprint))}
+        lineage = [
+            ancestor for ancestor in store.lineage(store.resolve(name)) if ancestor.stage in {*_NEEDED, _SYNTHETIC}
+        ]
+        made = {
+            ancestor.stage: stored
+            for ancestor in lineage
+            if (stored := store.find(ancestor.stage, ancestor.fingerprint))
+        }
     except ArtifactError:
         made = {}
     if not all(stage in made for stage in _NEEDED):

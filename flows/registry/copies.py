@@ -33,14 +33,14 @@ def copy_folder(home: Path) -> Iterator[Path]:
 
 def abandoned_copies(home: Path) -> list[Path]:
     """Return the folders of a home whose process is gone."""
-    found = []
+    folders = []
     for folder in sorted(path for path in _root(home).glob("*") if path.is_dir()):
         try:
             with _lock_of(folder).acquire(timeout=0):
-                found.append(folder)
+                folders.append(folder)
         except Timeout:
             continue
-    return found
+    return folders
 
 
 def remove_copy(folder: Path) -> None:

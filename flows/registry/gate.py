@@ -168,38 +168,39 @@ class Gate:
         return [judged(test, is_main=number == 0) for number, test in enumerate(tests)]
 
     def _first(self, test: TestSet, *, is_main: bool) -> Check:
-        ours = read_hypotheses(self._candidate.evaluate.path, test.name)
-        return quality.first_champion(test, ours, self._config.languages, self._config.registry, is_main=is_main)
+        hypotheses = read_hypotheses(self._candidate.evaluate.path, test.name)
+        return quality.first_champion(test, hypotheses, self._config.languages, self._config.registry, is_main=is_main)
 
     def _compared(self, test: TestSet, *, is_main: bool, champion: Incumbent) -> Check:
         registry, languages = self._config.registry, self._config.languages
         try:
-            theirs = champion.hypotheses(test)
+            champion_hypotheses = champion.hypotheses(test)
         except _UNUSABLE as error:  # for example, a format that is no longer supported
             return quality.not_compared(test.name, registry.metric, str(error))
-        ours = read_hypotheses(self._candidate.evaluate.path, test.name)
-        return quality.against_champion(test, (theirs, ours), languages, registry, is_main=is_main)
+        hypotheses = read_hypotheses(self._candidate.evaluate.path, test.name)
+        return quality.against_champion(test, (champion_hypotheses, hypotheses), languages, registry, is_main=is_main)
 
     def _speed(self, champion: Incumbent | None) -> list[Check]:
         registry, split = self._config.registry, self._candidate.split
         if not champion or not split:
             return []
         try:
-            theirs = champion.translator
+            champion_translator = champion.translator
         except _OUTDATED as error:
             return [gate.speed_unknown(f"version {champion.version}: {error}", registry, passed=True)]
         except ModelError as error:
             return [gate.not_measured("speed", str(error))]
         try:
-            ours = Translator.load(
+            translator = Translator.load(
                 self._candidate.export.path, self._config.search, self._settings.threads, scores=False
             )
         except _UNUSABLE as error:
             return [gate.speed_unknown(f"the challenger: {error}", registry, passed=False)]
         lines = Dev.read(split.path).spread(_SPEED_LINES).sources
-        ratio = speed_ratio(lines, ours, theirs, bound=1 - registry.max_slowdown)
-        ways = dict.fromkeys((describe_search(ours), describe_search(theirs)))  # each with its registered search
-        threads = f"{ours.threads} thread{'s' if ours.threads > 1 else ''}"
+        ratio = speed_ratio(lines, translator, champion_translator, bound=1 - registry.max_slowdown)
+        # Each model uses its registered search.
+        ways = dict.fromkeys(map(describe_search, (translator, champion_translator)))
+        threads = f"{translator.threads} thread{'s' if translator.threads > 1 else ''}"
         note = f"version {champion.version} on this machine ({', the champion '.join(ways)}; {threads})"
         return [gate.speed(ratio.median, note, registry, (ratio.low, ratio.high))]
 
@@ -208,15 +209,15 @@ class Gate:
         return gate.contamination(unknown, contamination.leaks(self._candidate), self._config.registry)
 
     def _sentences(self, champion: Incumbent | None) -> list[Check]:
-        ours = [SentenceCheck.model_validate(one) for one in self._candidate.evaluate.report()["must_translate"]]
-        theirs, unread = None, ""
+        checks = [SentenceCheck.model_validate(one) for one in self._candidate.evaluate.report()["must_translate"]]
+        champion_checks, unread = None, ""
         try:
-            theirs = champion.sentences() if champion else None
+            champion_checks = champion.sentences() if champion else None
         except _OUTDATED as error:
             unread = f"the champion cannot translate them ({error})"
         except ModelError as error:
-            return [*gate.sentences(ours, None, self._config.registry), gate.not_measured("sentences", str(error))]
-        return gate.sentences(ours, theirs, self._config.registry, unread)
+            return [*gate.sentences(checks, None, self._config.registry), gate.not_measured("sentences", str(error))]
+        return gate.sentences(checks, champion_checks, self._config.registry, unread)
 
     def _history(self, version: "ModelVersion") -> Check:
         event = self._champions.taken_back(version)

@@ -32,11 +32,11 @@ def in_use(store: Store, folder: Path) -> Iterator[None]:
 
 def used(store: Store) -> set[tuple[str, str]]:
     """Return the stage and fingerprint of each artifact that a process of this machine reads."""
-    found = set()
+    names = set()
     for file in store.root.glob(f"*/*{_USED}"):
         try:
             with FileLock(file, timeout=0):
                 file.unlink(missing_ok=True)
         except Timeout:
-            found.add((file.parent.name, file.name.partition(".")[0]))
-    return found
+            names.add((file.parent.name, file.name.partition(".")[0]))
+    return names

@@ -85,7 +85,7 @@ def history_of(model: str, settings: Settings) -> tuple[list[VersionRow], list[E
     """
     with _registry(settings) as client:
         champions = Champions(client, _existing(client, model, settings), settings)
-        found = champions.versions()
+        versions = champions.versions()
         aliases = client.get_registered_model(model).aliases
         rows = [
             VersionRow(
@@ -96,7 +96,7 @@ def history_of(model: str, settings: Settings) -> tuple[list[VersionRow], list[E
                 bleu=f"{float(version.tags[SCORE_TAG]):.2f}" if SCORE_TAG in version.tags else "unknown",
                 verdict=verdicts.kept(version).reason,
             )
-            for version in sorted(found, key=lambda version: int(version.version), reverse=True)
+            for version in sorted(versions, key=lambda version: int(version.version), reverse=True)
         ]
         return rows, champions.history()
 
@@ -131,7 +131,7 @@ def _registry(settings: Settings) -> Iterator["MlflowClient"]:
 def _existing(client: "MlflowClient", model: str, settings: Settings) -> str:
     if not client.search_registered_models(f"name='{model}'"):
         page = client.search_registered_models(max_results=_SHOWN_MODELS)  # the first page is all that is shown
-        known = ", ".join(found.name for found in page) + (", ..." if page.token else "")
+        known = ", ".join(registered.name for registered in page) + (", ..." if page.token else "")
         raise ModelError(
             f"model {model!r}: not registered in {settings.mlflow_tracking_uri}, which has {known or 'no models'}: "
             "`nmt models` lists them"
@@ -145,7 +145,7 @@ def _chosen(champions: Champions, version: str) -> "ModelVersion":
         if not challenger:
             raise ModelError(f"model {champions.name}: has no challenger: give a version")
         return challenger
-    there = {str(found.version): found for found in champions.versions()}
+    there = {str(registered.version): registered for registered in champions.versions()}
     if version not in there:
         raise ModelError(
             f"model {champions.name}: has no version {version!r}, only {', '.join(sorted(there, key=int))}: choose one"

@@ -82,9 +82,10 @@ def _about(config: PipelineConfig, candidate: Candidate) -> _Section:
             "counts as well."
         )
     for teacher in _report(candidate.synthesise).get("teachers", []):
+        version = candidate.teachers.get(teacher["teacher"], "") or "not a registered model"
         text += (
             f"\n\nThe part {plain(teacher['part'])} of its training text was translated by "
-            f"{plain(teacher['teacher'])} ({teacher['sentences']:,} sentences; sha256 of the model "
+            f"{plain(teacher['teacher'])} ({plain(version)}; {teacher['sentences']:,} sentences; sha256 of the model "
             f"{teacher['sha256'][:12]}), so the training data of that model counts as well."
         )
     return _Section(text)
@@ -106,8 +107,8 @@ def _data(config: PipelineConfig, candidate: Candidate) -> list[_Section]:
     lines = [f"- {', '.join(filter(None, parts))}" for parts in about]
     lines += [f"- {plain(name)}: skipped, because it could not be fetched or read" for name in left_out]
     citations = dict.fromkeys(" ".join(corpus.citation.split()) for corpus in trained_on if corpus.citation)
-    found = [_Section("## Trained on", lines)]
-    return [*found, _Section("Please cite:", [f"- {plain(text)}" for text in citations])] if citations else found
+    sections = [_Section("## Trained on", lines)]
+    return [*sections, _Section("Please cite:", [f"- {plain(text)}" for text in citations])] if citations else sections
 
 
 def _translated(config: PipelineConfig, index: CorpusIndex) -> list[StoredCorpus]:

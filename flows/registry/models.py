@@ -53,31 +53,31 @@ class Model:
 
 
 @contextlib.contextmanager
-def model_of(asked: str, settings: Settings) -> Iterator[Model]:
+def model_of(address: str, settings: Settings) -> Iterator[Model]:
     """Yield the model at an address `models:/...`, in a folder, or with the name of an export artifact.
 
     Args:
-        asked: Address, folder or name. An alias or `latest` is resolved once, at the start.
+        address: Address, folder or name. An alias or `latest` is resolved once, at the start.
         settings: Settings that locate the registry and the store. A copy from the registry is below NMT_HOME while
             the block lasts, where workers on other machines find it.
 
     Raises:
         ModelError: The model does not exist.
     """
-    if asked.startswith("models:/"):
+    if address.startswith("models:/"):
         settings.prepare()  # MLflow reads its environment when it is imported
         with copy_folder(settings.home) as copy:
-            uri, name, version = _registered(asked, settings)
+            uri, name, version = _registered(address, settings)
             folder = _download(uri, copy, settings)
             yield _described(folder, name, version)
         return
-    folder, name = Path(asked), asked
+    folder, name = Path(address), address
     if not folder.is_dir():
         try:
-            artifact = settings.store.resolve(asked)
+            artifact = settings.store.resolve(address)
         except ArtifactError:
             raise ModelError(
-                f"model {asked!r}: no such folder: give a folder that `export` made, the name of an export artifact, "
+                f"model {address!r}: no such folder: give a folder that `export` made, the name of an export artifact, "
                 "or models:/NAME@champion"
             ) from None
         folder, name = artifact.path, artifact.short
@@ -102,7 +102,7 @@ def bundle_of(address: str) -> Iterator[Path]:
         yield model.folder
 
 
-def resolve(asked: str, settings: Settings) -> str:
+def resolve(address: str, settings: Settings) -> str:
     """Return the address of one version, `models:/NAME/VERSION`, for an address with an alias or `latest`.
 
     Other addresses, folders and names are returned as they are.
@@ -110,10 +110,10 @@ def resolve(asked: str, settings: Settings) -> str:
     Raises:
         ModelError: there is no such model, or the registry does not answer.
     """
-    if not asked.startswith("models:/"):
-        return asked
+    if not address.startswith("models:/"):
+        return address
     settings.prepare()
-    return _registered(asked, settings)[0]
+    return _registered(address, settings)[0]
 
 
 def _described(folder: Path, name: str, version: str) -> Model:
@@ -123,18 +123,18 @@ def _described(folder: Path, name: str, version: str) -> Model:
     return Model(folder, ModelVersion(name=name, version=version or sha256[:_DIGITS], sha256=sha256))
 
 
-def _registered(asked: str, settings: Settings) -> tuple[str, str, str]:
+def _registered(address: str, settings: Settings) -> tuple[str, str, str]:
     """Return the address with a number in place of an alias or `latest`, the name, and the version number.
 
     The address of a logged model has neither alias nor version. It is returned as its own name, without a number.
     """
-    match = _REGISTERED.fullmatch(asked)
+    match = _REGISTERED.fullmatch(address)
     if not match:
-        return asked, asked, ""
+        return address, address, ""
     name, version = match[1], match["version"] or ""
     if version.casefold() not in ("", _NEWEST) and not version.isdecimal():
         raise ModelError(
-            f"model {asked}: {version} is not a version (model stages are not supported, because their version may "
+            f"model {address}: {version} is not a version (model stages are not supported, because their version may "
             f"change while a job runs): give a number, models:/{name}/{_NEWEST} or an alias such as "
             f"models:/{name}@champion"
         )
@@ -145,7 +145,7 @@ def _registered(asked: str, settings: Settings) -> tuple[str, str, str]:
         try:
             version = _number_of(MlflowClient(settings.mlflow_tracking_uri), name, match["alias"])
         except MlflowException as error:
-            raise _not_found(asked, error, settings) from None
+            raise _not_found(address, error, settings) from None
     return f"models:/{name}/{version}", name, version
 
 

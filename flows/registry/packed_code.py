@@ -81,14 +81,14 @@ def _files_of(*modules: str) -> list[Path]:
 
     Imports are parsed and not executed, so that an import inside a function counts as well.
     """
-    found, wanted = set[Path](), [*modules]
-    while wanted:
-        name = wanted.pop()
+    files, pending = set[Path](), [*modules]
+    while pending:
+        name = pending.pop()
         file = _file_of(name)
-        if file and file not in found:
-            found.add(file)
-            wanted += [name.rpartition(".")[0], *_imports_of(file)]  # Python imports the package first
-    return sorted(found)
+        if file and file not in files:
+            files.add(file)
+            pending += [name.rpartition(".")[0], *_imports_of(file)]  # Python imports the package first
+    return sorted(files)
 
 
 def _file_of(module: str) -> Path | None:

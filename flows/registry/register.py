@@ -8,6 +8,7 @@ import importlib.metadata
 import shutil
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,7 @@ def register_model(
         raise ModelError(f"register: MLflow at {tracking_uri} does not answer: {_REMEDY}")
     try:
         client = MlflowClient(tracking_uri)
+        candidate = replace(candidate, teachers=_teachers(client, candidate))
         version = _find(client, name, candidate)
         reused = version is not None
         about = model_card(config, candidate, LONGEST_DESCRIPTION)
@@ -130,12 +132,25 @@ def _judged(
 
 
 def _find(client: "MlflowClient", name: str, candidate: Candidate) -> "ModelVersion | None":
-    wanted = candidate.export.fingerprint, candidate.evaluate.fingerprint
+    fingerprints = candidate.export.fingerprint, candidate.evaluate.fingerprint
     tags = tag_of("export"), tag_of("evaluate")
     for version in read_all(client.search_model_versions, f"name='{name}'"):
-        if tuple(version.tags.get(tag) for tag in tags) == wanted:
+        if tuple(version.tags.get(tag) for tag in tags) == fingerprints:
             return version
     return None
+
+
+def _teachers(client: "MlflowClient", candidate: Candidate) -> dict[str, str]:
+    """Return the registered versions of the candidate's teachers with their verdicts, by the name of the artifact."""
+    found = {}
+    for one in candidate.synthesise.report()["teachers"] if candidate.synthesise else []:
+        stage, _, fingerprint = one["teacher"].partition("/")
+        if stage != "export" or not fingerprint.isalnum():  # a folder that is not in a store
+            continue
+        versions = client.search_model_versions(f"tags.`{tag_of('export')}` LIKE '{fingerprint}%'")
+        described = [f"{each.name} version {each.version}, which {verdicts.kept(each).reason}" for each in versions]
+        found[one["teacher"]] = "; ".join(described)
+    return found
 
 
 def _log_model(export: Artifact, search: SearchConfig, card: str, settings: Settings) -> str:

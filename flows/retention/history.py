@@ -103,26 +103,26 @@ def old_runs(mlflow: MlflowClient, prefect: SyncPrefectClient, before: datetime)
     kept = _kept(families, registered, before)
     old = [family for family in families if family.root not in kept]
     still = {flow_run for family in families if family.root in kept for flow_run in family.flow_runs} | referred
-    ours = {flow_run for family in families for flow_run in family.flow_runs}
-    found = [
+    owned = {flow_run for family in families for flow_run in family.flow_runs}
+    old_ones = [
         OldRun("MLflow", family.name, family.ended or before, len(family.runs), partial(_remove, mlflow, family))
         for family in old
     ]
-    for run in _ended(prefect, ours, before):
+    for run in _ended(prefect, owned, before):
         if str(run.id) not in still:
             ended = run.end_time or before
-            found.append(OldRun("Prefect", run.name, ended, 1, partial(_remove_flow_run, prefect, run)))
+            old_ones.append(OldRun("Prefect", run.name, ended, 1, partial(_remove_flow_run, prefect, run)))
     # Flow runs first: MLflow is what names them, so that an interrupted call leaves none behind that is not found again
-    return sorted(found, key=lambda one: (one.server != "Prefect", one.ended))
+    return sorted(old_ones, key=lambda one: (one.server != "Prefect", one.ended))
 
 
 def _references(mlflow: MlflowClient) -> tuple[set[str], set[str]]:
     """Return the MLflow runs of all versions of registered models, and every id in tags of models and versions."""
     versions = read_all(mlflow.search_model_versions, "", max_results=_VERSIONS_OF_A_PAGE)
     models = read_all(mlflow.search_registered_models, max_results=_PAGE)
-    texts = [str(value) for each in (*versions, *models) for value in (each.tags or {}).values()]
+    texts = [str(value) for tagged in (*versions, *models) for value in (tagged.tags or {}).values()]
     return {version.run_id for version in versions if version.run_id}, {
-        found for text in texts for found in _UUID.findall(text)
+        match for text in texts for match in _UUID.findall(text)
     }
 
 
@@ -147,15 +147,17 @@ def _kept(families: Iterable[_Family], registered: set[str], before: datetime) -
     return {family.root for family in (*of_models, *recent, *makers)}
 
 
-def _ended(prefect: SyncPrefectClient, ours: set[str], before: datetime) -> Iterator[FlowRun]:
+def _ended(prefect: SyncPrefectClient, owned: set[str], before: datetime) -> Iterator[FlowRun]:
     """Yield the flow runs of this package that ended before a time: of its deployments, and those that MLflow names."""
     of_deployments = DeploymentFilter(tags=DeploymentFilterTags(all_=[DEPLOYMENT_TAG]))
-    found = {run.id: run for run in _all(prefect, before, None, of_deployments)}
-    ids = sorted(ours)
+    runs = {run.id: run for run in _all(prefect, before, None, of_deployments)}
+    ids = sorted(owned)
     for first in range(0, len(ids), _IDS_OF_A_REQUEST):
-        named = FlowRunFilterId(any_=[each for each in ids[first : first + _IDS_OF_A_REQUEST] if _UUID.fullmatch(each)])
-        found |= {run.id: run for run in _all(prefect, before, named, None)}
-    yield from found.values()
+        named = FlowRunFilterId(
+            any_=[flow_run for flow_run in ids[first : first + _IDS_OF_A_REQUEST] if _UUID.fullmatch(flow_run)]
+        )
+        runs |= {run.id: run for run in _all(prefect, before, named, None)}
+    yield from runs.values()
 
 
 def _all(

@@ -83,14 +83,14 @@ def _is_in_progress(run: RunSummary) -> bool:
 
 def _with_lineage(store: Store, names: Iterable[Name]) -> set[Name]:
     """Return these artifacts and everything that they were made from, as far as manifests exist."""
-    found, ahead = set(), [name for name in names if name[0] in STAGES]
+    kept, ahead = set(), [name for name in names if name[0] in STAGES]
     while ahead:
         name = ahead.pop()
-        if name not in found:
-            found.add(name)
+        if name not in kept:
+            kept.add(name)
             manifest = store.manifest(*name)
             ahead += manifest.inputs.items() if manifest else ()
-    return found
+    return kept
 
 
 def _to_start_from(runs: list[RunSummary], recent: list[RunSummary]) -> set[Name]:
@@ -107,7 +107,7 @@ def _to_start_from(runs: list[RunSummary], recent: list[RunSummary]) -> set[Name
     for model in [run.model for run in runs if run.model]:
         for alias in model.aliases:
             holders.setdefault((model.name, alias), model)
-    wanted = {part for model in holders.values() for part in model.made_of.items()}
+    artifacts = {part for model in holders.values() for part in model.made_of.items()}
     for run in recent:
-        wanted |= named_artifacts(run.config)
-    return wanted
+        artifacts |= named_artifacts(run.config)
+    return artifacts

@@ -40,15 +40,15 @@ def registered(settings: Settings, runs: Iterable[RunSummary], gone: Collection[
         ModelError: A registry does not answer, so the needs of its models are unknown.
     """
     used = dict.fromkeys(run.model.registry for run in runs if run.model and run.model.registry)
-    gone = {without_password(each) for each in gone}
-    found = Registered()
+    gone = {without_password(address) for address in gone}
+    registered_artifacts = Registered()
     for registry in dict.fromkeys([settings.registry, *used]):
         if registry not in gone:
-            _ask(registry, settings, found, is_used=registry in used)
-    return found
+            _ask(registry, settings, registered_artifacts, is_used=registry in used)
+    return registered_artifacts
 
 
-def _ask(registry: str, settings: Settings, found: Registered, *, is_used: bool) -> None:
+def _ask(registry: str, settings: Settings, registered_artifacts: Registered, *, is_used: bool) -> None:
     """Add the versions of one registry.
 
     Raises:
@@ -70,8 +70,8 @@ def _ask(registry: str, settings: Settings, found: Registered, *, is_used: bool)
         for version in read_all(client.search_model_versions, "", max_results=_VERSIONS_OF_A_PAGE):
             made_of = {(stage, print_) for stage in STAGES if (print_ := version.tags.get(tag_of(stage)))}
             has_alias = (version.name, str(version.version)) in aliases
-            (found.with_alias if has_alias else found.others).update(made_of)
-            found.marks.update({version.tags[MARK_TAG]} if MARK_TAG in version.tags else ())
+            (registered_artifacts.with_alias if has_alias else registered_artifacts.others).update(made_of)
+            registered_artifacts.marks.update({version.tags[MARK_TAG]} if MARK_TAG in version.tags else ())
     except MlflowException as error:
         raise _unknown(registry, uri, words_of(error)) from None
 

@@ -43,18 +43,18 @@ def changes_of(config: PipelineConfig) -> dict[str, Any]:
 
 def differences(recipe: PipelineConfig, config: PipelineConfig) -> dict[str, Any]:
     """Return the options of `config` that have another value in `recipe`, by their dotted path."""
-    before, now = (each.model_dump(mode="json", exclude=_NOT_COMPARED) for each in (recipe, config))
+    before, now = (one.model_dump(mode="json", exclude=_NOT_COMPARED) for one in (recipe, config))
     defaults = leaves(_with_all_options(config))
-    found = differing(before, now)
-    return {key: defaults.get(key) if value is None else value for key, (_, value) in found.items()}
+    changed = differing(before, now)
+    return {key: defaults.get(key) if value is None else value for key, (_, value) in changed.items()}
 
 
 def leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return every option by its dotted path."""
-    found: dict[str, Any] = {}
+    values_by_key: dict[str, Any] = {}
     for key, value in values.items():
-        found |= leaves(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return found
+        values_by_key |= leaves(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return values_by_key
 
 
 def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -61,10 +61,10 @@ class Cost(BaseModel):
 
 def total(costs: list[Cost]) -> Cost:
     """Return the sum of several costs."""
-    found = Cost()
+    summed = Cost()
     for cost in costs:
-        found = found.plus(cost)
-    return found
+        summed = summed.plus(cost)
+    return summed
 
 
 @dataclass
@@ -148,14 +148,14 @@ def _cpu_seconds() -> float:
     if os.name == "nt":
         return time.process_time()
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def _memory_of_all() -> int:
     """Return the resident memory of this process and its children in bytes. Pages that they share count for each."""
     own = psutil.Process()
-    found = own.memory_info().rss
+    total_bytes = own.memory_info().rss
     for child in own.children(recursive=True):
         with suppress(psutil.Error):  # it has just ended
-            found += child.memory_info().rss
-    return int(found)
+            total_bytes += child.memory_info().rss
+    return int(total_bytes)

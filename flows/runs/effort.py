@@ -52,10 +52,10 @@ def per_token(model: ModelConfig, vocab: float, device: str) -> tuple[float, flo
     at_source, at_target = weights_per_token(model, round(vocab))
     width = model.rnn.hidden_size if model.architecture == "rnn" else model.d_model
     inner = _NUMBERS_OF_FEED_FORWARD * (0 if model.architecture == "rnn" else model.d_ff)
-    each = _WEIGHTS_PER_NUMBER[device]
+    weights_per_number = _WEIGHTS_PER_NUMBER[device]
     encoder = model.encoder_layers * (_NUMBERS_OF_ENCODER * width + inner)
     decoder = model.decoder_layers * (_NUMBERS_OF_DECODER * width + inner) + _NUMBERS_OF_OUTPUT * vocab
-    return at_source + each * encoder, at_target + each * decoder
+    return at_source + weights_per_number * encoder, at_target + weights_per_number * decoder
 
 
 def _vocab(config: PipelineConfig, sizes: Sizes) -> float:

@@ -104,9 +104,9 @@ def _memory_of_tokenizer(config: PipelineConfig, text: float | None) -> Estimate
         return Estimate(_PROCESS_BYTES, "the vocabulary exists")
     most = tokenizer.pairs_to_sample * BYTES_PER_PAIR
     sample = most if text is None else min(text, most)
-    each = [_TOKENIZER_BYTES_PER_TEXT_BYTE[kind] for kind in tokenizer.kinds]
+    bytes_per_byte = [_TOKENIZER_BYTES_PER_TEXT_BYTE[kind] for kind in tokenizer.kinds]
     # With two vocabularies, each is learned from one side: half of the text. The whole sample is held meanwhile.
-    factor = max(each) if tokenizer.vocabularies == "joint" else 1 + max(each) / 2
+    factor = max(bytes_per_byte) if tokenizer.vocabularies == "joint" else 1 + max(bytes_per_byte) / 2
     known = "" if text is not None else "at most, "
     rule = f"{known}{sample / BYTES_PER_PAIR:,.0f} pairs x {BYTES_PER_PAIR} bytes x {factor:g} ({tokenizer.kind})"
     return Estimate(_PROCESS_BYTES + sample * factor, rule)
@@ -142,9 +142,9 @@ def _of_export(weights: int, config: PipelineConfig) -> tuple[float, str]:
     has_table = model.architecture != "rnn" and model.positions == "sinusoidal"
     table = _BYTES_PER_WEIGHT * _POSITIONS * model.d_model * has_table
     screen = (tokenizer.target_vocab_size or tokenizer.vocab_size) * model.d_model * ("fp32" in precisions)
-    each = sum(_BYTES_IN_A_GRAPH[precision] for precision in precisions)
-    size = weights * each + len(precisions) * (table + _BYTES_OF_GRAPHS) + screen
-    return size, f"{weights:,} weights x {each:g} bytes ({', '.join(precisions)}) and tables"
+    bytes_per_weight = sum(_BYTES_IN_A_GRAPH[precision] for precision in precisions)
+    size = weights * bytes_per_weight + len(precisions) * (table + _BYTES_OF_GRAPHS) + screen
+    return size, f"{weights:,} weights x {bytes_per_weight:g} bytes ({', '.join(precisions)}) and tables"
 
 
 def text_bytes(config: PipelineConfig, *, stored: bool = False) -> float | None:

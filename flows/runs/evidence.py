@@ -64,12 +64,12 @@ def _read(origin: Origin, summaries: list[RunSummary]) -> Iterator[Evidence]:
 
 def references() -> list[Evidence]:
     """Return the figures of machines that were measured for this package."""
-    found = []
+    evidence = []
     for one in json.loads(_REFERENCES.read_text(encoding="utf-8")):
         machine = Machine.model_validate(one["machine"])
         costs = {name: Cost.model_validate(cost) for name, cost in one["costs"].items()}
         with suppress(NmtError):
             config = load_recipe(one["recipe"], one["overrides"])
             sizes = Sizes.model_validate(one["sizes"])
-            found.append(Evidence("reference", f"guess by {machine.name}", config, sizes, machine, costs))
-    return found
+            evidence.append(Evidence("reference", f"guess by {machine.name}", config, sizes, machine, costs))
+    return evidence

@@ -16,6 +16,7 @@ from flows.runs.sizes import Sizes, expected
 from flows.runs.span import Span, StageForecast
 from flows.settings import Settings
 from nmt_core.config import PipelineConfig
+from nmt_core.config.budget import SECONDS_PER_HOUR
 from nmt_core.errors import NmtError
 from nmt_core.stages.table import PlannedStage, plan
 
@@ -118,7 +119,7 @@ class Forecaster:
 
     def _may_end_early(self, span: Span) -> Span:
         """Return the range of a training that `patience` or the budget may end before its last update."""
-        train, budget = self._config.train, self._config.budget.max_hours * 3_600
+        train, budget = self._config.train, self._config.budget.max_hours * SECONDS_PER_HOUR
         if train.patience:
             fewest = min(1.0, train.patience * train.validate_every / train.max_updates)
             span = span.model_copy(update={"low": span.low * fewest})
@@ -128,11 +129,11 @@ class Forecaster:
 
     def _best(self, name: str) -> list[_Scaled]:
         """Return the forecasts from the best evidence, at most `_COMPARED` of them."""
-        found = [scaled for one in self.evidence if name in one.costs and (scaled := self._scaled(name, one))]
-        if not found:
+        candidates = [scaled for one in self.evidence if name in one.costs and (scaled := self._scaled(name, one))]
+        if not candidates:
             return []
-        least = min(one.factor for one in found)
-        return [one for one in found if one.factor <= least * 1.05][:_COMPARED]
+        least = min(one.factor for one in candidates)
+        return [one for one in candidates if one.factor <= least * 1.05][:_COMPARED]
 
     def _scaled(self, name: str, evidence: Evidence) -> _Scaled | None:
         """Scale the time of a stage to this recipe, or return None if the two cannot be compared."""
@@ -140,21 +141,21 @@ class Forecaster:
         of_evidence = "gpu" if evidence.machine.gpus or evidence.machine.training != "local" else "cpu"
         if name == "train" and device != of_evidence:
             return None
-        mine = effort(name, self._config, self.sizes, device)
-        theirs = effort(name, evidence.config, evidence.sizes, device)
+        planned_effort = effort(name, self._config, self.sizes, device)
+        past_effort = effort(name, evidence.config, evidence.sizes, device)
         cost = evidence.costs[name]
-        if not mine or not theirs or not cost.seconds:
+        if not planned_effort or not past_effort or not cost.seconds:
             return None
         # On a busy machine a CPU second takes longer, so the constant part is a share and not a number of seconds
         share = min(_MOST_CONSTANT, _CONSTANT.get(name, 0.0) / (cost.cpu_seconds or cost.seconds))
         variable = (1 - share) * cost.seconds
         if name == "train":
-            variable = self._of_updates(evidence, variable, theirs, device)
-        distance = abs(math.log(mine / theirs))
+            variable = self._of_updates(evidence, variable, past_effort, device)
+        distance = abs(math.log(planned_effort / past_effort))
         if name == "export" and evidence.origin == "measurement":
             # A model of few updates writes too little or too much, except where `evaluate` sets the length
-            share, variable, theirs = 1.0, mine * self._of_search(evidence), mine
-        likely = share * cost.seconds + variable * mine / theirs
+            share, variable, past_effort = 1.0, planned_effort * self._of_search(evidence), planned_effort
+        likely = share * cost.seconds + variable * planned_effort / past_effort
         factor = _FACTOR[evidence.origin] * (1 + _FACTOR_OF_SIZE * distance)
         factor *= self._unlikeness(name, evidence)
         if evidence.machine != self._machine:
@@ -167,13 +168,13 @@ class Forecaster:
 
     def _of_search(self, evidence: Evidence) -> float:
         """Return the seconds of one unit of effort in the search of a measurement."""
-        cost, theirs = evidence.costs.get("evaluate"), effort("evaluate", evidence.config, evidence.sizes)
-        if not cost or not theirs:
+        cost, past_effort = evidence.costs.get("evaluate"), effort("evaluate", evidence.config, evidence.sizes)
+        if not cost or not past_effort:
             return 0.0
         share = min(_MOST_CONSTANT, _CONSTANT["evaluate"] / (cost.cpu_seconds or cost.seconds))
-        return (1 - share) * cost.seconds / theirs
+        return (1 - share) * cost.seconds / past_effort
 
-    def _of_updates(self, evidence: Evidence, variable: float, theirs: float, device: str) -> float:
+    def _of_updates(self, evidence: Evidence, variable: float, past_effort: float, device: str) -> float:
         """Return the time of a training without its start, by the speed of its updates.
 
         In a training of few updates, the start is much of the time, and varies.
@@ -182,7 +183,7 @@ class Forecaster:
         if not (sizes.updates and sizes.trained_tokens and sizes.tokens_per_second):
             return variable
         of_updates = sizes.trained_tokens / sizes.tokens_per_second
-        share = sizes.updates * update_effort(evidence.config, sizes, device) / theirs
+        share = sizes.updates * update_effort(evidence.config, sizes, device) / past_effort
         by_speed = of_updates / share
         return variable if of_updates > variable / 2 else by_speed
 

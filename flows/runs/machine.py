@@ -62,11 +62,11 @@ def _cpu() -> str:
 
 def _gpus(visible: Sequence[str]) -> tuple[str, ...]:
     """Return the model of each GPU that this process may use, or "GPU" where the driver names none."""
-    found = []
+    models = []
     for file in sorted(_GPU_INFO.glob("*/information")):
         lines = file.read_text(encoding="utf-8").splitlines()
-        found += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
-    return tuple((found + ["GPU"] * len(visible))[: len(visible)])
+        models += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
+    return tuple((models + ["GPU"] * len(visible))[: len(visible)])
 
 
 @dataclass(frozen=True)

@@ -137,10 +137,10 @@ def _updates(config: PipelineConfig, settings: Settings) -> int:
     """Return a number of updates that takes some seconds, by the forecast of a training of one hundred."""
     few = config.model_copy(update={"train": config.train.model_copy(update={"max_updates": 100})})
     forecaster = Forecaster(few, settings, plan(few, settings.store))
-    found, device = forecaster.stage("train"), "gpu" if Machine.of(settings).gpus else "cpu"
-    if not found.seconds or not update_effort(few, forecaster.sizes, device):
+    forecast, device = forecaster.stage("train"), "gpu" if Machine.of(settings).gpus else "cpu"
+    if not forecast.seconds or not update_effort(few, forecaster.sizes, device):
         return _FEWEST_UPDATES
-    of_one = max(1e-4, found.seconds.likely / 100)
+    of_one = max(1e-4, forecast.seconds.likely / 100)
     return round(min(_MOST_UPDATES, max(_FEWEST_UPDATES, _SECONDS_OF_TRAINING / of_one)))
 
 

@@ -47,12 +47,12 @@ def producer_of(step: StepName, config: PipelineConfig | None = None) -> StepNam
     return max((name for name in STEPS if name in needs), key=STEPS.index, default=None)
 
 
-def find_origin(step: StepName, asked: str, recipe: PipelineConfig, settings: Settings) -> Origin:
+def find_origin(step: StepName, requested: str, recipe: PipelineConfig, settings: Settings) -> Origin:
     """Find the artifacts that a step starts from.
 
     Args:
         step: Stage, or `register`.
-        asked: `latest` for the newest run of the recipe, the id of a run, or the name of an artifact as
+        requested: `latest` for the newest run of the recipe, the id of a run, or the name of an artifact as
             `Store.resolve` accepts it.
         recipe: Recipe that supplies the configuration if no run does.
         settings: Settings of this machine.
@@ -64,18 +64,19 @@ def find_origin(step: StepName, asked: str, recipe: PipelineConfig, settings: Se
     if producer is None:
         return Origin(recipe)
     runs = last_runs(settings.runs, sys.maxsize)
-    if named := [run for run in runs if asked in {run.run_id, run.prefect_flow_run_id}]:
-        return _of_runs(named, step, f"run {asked}", settings)
-    if asked == LATEST:
+    if named := [run for run in runs if requested in {run.run_id, run.prefect_flow_run_id}]:
+        return _of_runs(named, step, f"run {requested}", settings)
+    if requested == LATEST:
         own = [run for run in runs if run.recipe == recipe.name]
         return _of_runs(own, step, f"recipe {recipe.name}", settings)
     try:
-        artifact = settings.store.resolve(asked if "/" in asked else f"{producer}/{asked}")
+        artifact = settings.store.resolve(requested if "/" in requested else f"{producer}/{requested}")
     except ArtifactError as error:
-        raise StageError(f"input={asked!r}: neither a run in {settings.runs} nor an artifact: {error}") from None
+        raise StageError(f"input={requested!r}: neither a run in {settings.runs} nor an artifact: {error}") from None
     if artifact.stage not in _producers(step):
         raise StageError(
-            f"input={asked!r}: {step} starts from an artifact of {producer}, not of {artifact.stage}: give another one"
+            f"input={requested!r}: {step} starts from an artifact of {producer}, not of {artifact.stage}: give another "
+            "one"
         )
     makers = [run for run in runs if (row := _row(run, artifact.stage)) and row.fingerprint == artifact.fingerprint]
     config = PipelineConfig.model_validate(makers[0].config) if makers else recipe

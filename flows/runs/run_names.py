@@ -72,8 +72,8 @@ def is_generated(name: str) -> bool:
     first, _, second = name.partition("-")
     if first in _words("adj_any") and second in _words("subj"):
         return True
-    found = _OF_THE_FORM.fullmatch(name)
-    return found is not None and any(f"{found['star']}-".startswith(f"{star}-") for star in _stars())
+    match = _OF_THE_FORM.fullmatch(name)
+    return match is not None and any(f"{match['star']}-".startswith(f"{star}-") for star in _stars())
 
 
 def name_of_retraining(parameters: Parameters, deployed: Deployed) -> str:
@@ -110,7 +110,7 @@ def _changes(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
 
 def _validated(sections: Mapping[str, Any], parameters: Parameters) -> dict[str, Any]:
     """Return the sections of a form as recipes are compared, or nothing if one is missing or wrong."""
-    found = {}
+    valid = {}
     for name, section in sections.items():
         value = parameters.get(name)
         if not isinstance(value, BaseModel):
@@ -118,8 +118,8 @@ def _validated(sections: Mapping[str, Any], parameters: Parameters) -> dict[str,
                 value = section.model_validate(value)
             except ValidationError:
                 return {}
-        found[name] = value.model_dump(mode="json")
-    return found
+        valid[name] = value.model_dump(mode="json")
+    return valid
 
 
 def _of_the_deployment(context: FlowRunContext) -> Deployed:
@@ -145,6 +145,6 @@ def _words(list_name: str) -> frozenset[str]:
 def _stars() -> frozenset[str]:
     """Return the second words of the names in Prefect's form. They are only in the scripts of its pages."""
     for script in (prefect.__ui_static_path__ / "assets").glob("*.js"):
-        if found := _STARS.search(script.read_text(encoding="utf-8")):
-            return frozenset(found[1].split(".")) - {""}
+        if match := _STARS.search(script.read_text(encoding="utf-8")):
+            return frozenset(match[1].split(".")) - {""}
     return frozenset()

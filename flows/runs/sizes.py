@@ -103,17 +103,17 @@ def expected(config: PipelineConfig, known: Sizes, like: Sequence[Sizes] = ()) -
     values["text_bytes"] = text_bytes(config, stored=True) or before.text_bytes
     values["pairs"] = before.pairs or _pairs(config, values["text_bytes"])
     values |= _held_out(config, before)
-    found = Sizes.model_validate(values | _given(known))
+    sizes = Sizes.model_validate(values | _given(known))
     kept = _share(before.clean_pairs, before.pairs, _SHARE_KEPT)
-    clean = _times(found.pairs, kept)
-    found = found.model_copy(update={"clean_pairs": clean} | _given(known))
-    taken_out = _taken_out(config, found)
-    rest = None if found.clean_pairs is None else max(1.0, found.clean_pairs - taken_out)
+    clean = _times(sizes.pairs, kept)
+    sizes = sizes.model_copy(update={"clean_pairs": clean} | _given(known))
+    taken_out = _taken_out(config, sizes)
+    rest = None if sizes.clean_pairs is None else max(1.0, sizes.clean_pairs - taken_out)
     if before.train_pairs and before.clean_pairs and config.mix.corpora:  # a mix repeats or leaves out pairs
-        rest = _times(found.clean_pairs, before.train_pairs / before.clean_pairs)
-    found = found.model_copy(update={"train_pairs": rest} | _given(known))
+        rest = _times(sizes.clean_pairs, before.train_pairs / before.clean_pairs)
+    sizes = sizes.model_copy(update={"train_pairs": rest} | _given(known))
     tokens = before.tokens_per_pair if before.encoded_pairs else _TOKENS_PER_SENTENCE[config.tokenizer.kind]
-    encoded = _times(found.train_pairs, config.encode.samples)
+    encoded = _times(sizes.train_pairs, config.encode.samples)
     vocab = config.tokenizer.vocab_size
     target_vocab = config.tokenizer.target_vocab_size or vocab
     own = vocab if config.tokenizer.vocabularies == "separate" else 0
@@ -127,7 +127,7 @@ def expected(config: PipelineConfig, known: Sizes, like: Sequence[Sizes] = ()) -
         "updates": config.train.max_updates,
         "output_length": tokens if _is_untrained(before, tokens) else before.output_length,
     }
-    return found.model_copy(update=model | _given(known))
+    return sizes.model_copy(update=model | _given(known))
 
 
 def _is_untrained(sizes: Sizes, tokens: float) -> bool:
@@ -144,8 +144,8 @@ def _pairs(config: PipelineConfig, size: float | None) -> float | None:
     if config.corpus.toy:
         return config.corpus.toy.pairs
     train = bytes_of(config.corpus.train)
-    found = train if train is not None else size
-    return found and found / BYTES_PER_PAIR
+    total_bytes = train if train is not None else size
+    return total_bytes and total_bytes / BYTES_PER_PAIR
 
 
 def _held_out(config: PipelineConfig, before: Sizes) -> dict[str, float | None]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.settings import Settings, lacks_database
-from nmt_core.config import PipelineConfig
+from nmt_core.config import REVERSE, PipelineConfig
 from nmt_core.errors import ArtifactError, ConfigError, ModelError, words_of
 from nmt_core.stages.table import STAGES
 from nmt_core.store.artifacts import Artifact
@@ -59,10 +59,22 @@ def resolved(config: PipelineConfig, settings: Settings, *, debug: bool = False)
         parts = []
         for number, part in enumerate(config.synthesis.parts):
             option = f"synthesis.parts.{number}.teachers"
+            if REVERSE in part.teachers:
+                _require_rounds(option, config)
+                parts.append(part)
+                continue
             places = tuple(place_of("synthesis", option, teacher) for teacher in part.teachers)
             parts.append(part.model_copy(update={"teachers": places}))
         changes["synthesis"] = config.synthesis.model_copy(update={"parts": tuple(parts)})
     return config.model_copy(update=changes) if changes else config
+
+
+def _require_rounds(option: str, config: PipelineConfig) -> None:
+    if not config.rounds.count:
+        raise ConfigError(
+            f"{option}={REVERSE}: it is the model of the other direction in a run with rounds, which this is not: run "
+            f"the recipe that names {config.name} as its rounds.other_direction, or name a model here"
+        )
 
 
 def named_artifacts(config: Mapping[str, Any]) -> set[tuple[str, str]]:

@@ -108,6 +108,29 @@ class RegisteredModel(BaseModel):
         return f"models:/{self.name}/{self.version}"
 
 
+class RoundModel(BaseModel):
+    """Model that a run with rounds trained before its own, or its own."""
+
+    round: int
+    """Number of the round, from 1."""
+    direction: str
+    """Languages that it translates from and into, such as `en-de`."""
+    run_id: str
+    model: str = ""
+    """Address of the registered model. Empty means that it was not registered."""
+    verdict: str = ""
+    """Reason why it is or is not champion."""
+    scores: list[Score] = Field(default_factory=list)
+    seconds: float = 0
+    """Seconds that its run took."""
+
+    @property
+    def line(self) -> str:
+        """Round, direction, first score and model in one line."""
+        score = "".join(f", {score.metric} {score.score:.2f} on {score.test_set}" for score in self.scores[:1])
+        return f"Round {self.round}, {self.direction}{score}: {self.model or 'not registered'}"
+
+
 class Champion(BaseModel):
     """Champion at the time when a run registered its own model."""
 
@@ -135,6 +158,9 @@ class RunSummary(BaseModel):
     """Variants of the model that were not exported, each with the reason and its cost, one a line."""
     model: RegisteredModel | None = None
     champion: Champion | None = None
+    rounds: list[RoundModel] = Field(default_factory=list)
+    """Models of a run with rounds, in the order in which they were trained. Its own model is the last one, once it is
+    registered."""
     currency: str = ""
     """Currency of the money in `cost`."""
     prefect_flow_run_id: str = ""
@@ -221,11 +247,11 @@ def find_run(runs: Path, name: str) -> RunSummary:
     Raises:
         ArtifactError: No run matches, or several do.
     """
-    found = [summary for summary in last_runs(runs, sys.maxsize) if summary.run_id.startswith(name)]
-    if not name and found:
-        return found[0]
-    exact = [summary for summary in found if summary.run_id == name]
-    if len(exact or found) != 1:
-        problem = f"{len(found)} runs match: give more of the id" if found else "no run matches: check the id"
+    matching = [summary for summary in last_runs(runs, sys.maxsize) if summary.run_id.startswith(name)]
+    if not name and matching:
+        return matching[0]
+    exact = [summary for summary in matching if summary.run_id == name]
+    if len(exact or matching) != 1:
+        problem = f"{len(matching)} runs match: give more of the id" if matching else "no run matches: check the id"
         raise ArtifactError(f"run {name or 'latest'!r} in {runs}: {problem}")
-    return (exact or found)[0]
+    return (exact or matching)[0]

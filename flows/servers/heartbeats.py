@@ -105,9 +105,11 @@ def _running(prefect: SyncPrefectClient) -> Iterator[FlowRun]:
 
 
 def _last_beat(prefect: SyncPrefectClient, run: UUID) -> Event | None:
-    ours = EventResourceFilter(id=[f"prefect.flow-run.{run}"])
-    found = prefect.read_events(EventFilter(event=EventNameFilter(name=[HEARTBEAT]), resource=ours), limit=1).events
-    return found[0] if found else None
+    resource = EventResourceFilter(id=[f"prefect.flow-run.{run}"])
+    events = prefect.read_events(
+        EventFilter(event=EventNameFilter(name=[HEARTBEAT]), resource=resource), limit=1
+    ).events
+    return events[0] if events else None
 
 
 def _is_last(prefect: SyncPrefectClient, run: UUID, beat: Event) -> bool:

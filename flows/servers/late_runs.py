@@ -68,8 +68,8 @@ def _overdue(prefect: SyncPrefectClient, now: datetime) -> Iterator[FlowRun]:
     """Return all runs that wait although they are due."""
     waits = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED]))
     due = FlowRunFilter(state=waits, expected_start_time=FlowRunFilterExpectedStartTime(before_=now))
-    ours = DeploymentFilter(tags=DeploymentFilterTags(all_=[DEPLOYMENT_TAG]))
-    return all_flow_runs(prefect, due, ours)
+    deployments = DeploymentFilter(tags=DeploymentFilterTags(all_=[DEPLOYMENT_TAG]))
+    return all_flow_runs(prefect, due, deployments)
 
 
 def _due(run: FlowRun) -> datetime:

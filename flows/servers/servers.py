@@ -55,13 +55,13 @@ def _bound(preferred: int) -> socket.socket:
     # First without SO_REUSEADDR, which would also take a port that another process of this package holds. With it,
     # the port of a server that has just ended is free, although its connections linger for a minute.
     for port, reuse in ((preferred, 0), (preferred, 1), (0, 0)):
-        found = socket.socket()
+        bound = socket.socket()
         try:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
-            found.bind((_HOST, port))
-            return found
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
+            bound.bind((_HOST, port))
+            return bound
         except OSError:
-            found.close()
+            bound.close()
     raise ServerError(f"{_HOST}: no free port: end programs that use many ports")
 
 

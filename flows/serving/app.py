@@ -186,9 +186,9 @@ def _check(request: TranslateRequest, served: ServedModel, limits: Limits) -> No
         HTTPException: other languages are asked for than the model has, or more lines than are accepted.
     """
     pair = served.languages
-    for name, asked, has in (("source", request.source, pair.source), ("target", request.target, pair.target)):
-        if asked not in ("auto", has):
-            raise HTTPException(400, f"{name}={asked!r}: this model translates from {pair.source} to {pair.target}")
+    for name, language, has in (("source", request.source, pair.source), ("target", request.target, pair.target)):
+        if language not in ("auto", has):
+            raise HTTPException(400, f"{name}={language!r}: this model translates from {pair.source} to {pair.target}")
     if len(request.lines) > limits.lines:
         raise HTTPException(413, f"{len(request.lines):,} lines: a request may have {limits.lines:,}: send several")
 
@@ -209,7 +209,7 @@ async def _answer(request: TranslateRequest, served: ServedModel, service: Servi
             lines = ["" if segment.fault else segment.text for segment in segments]
             if served.has_alignments and any(segment.tags for segment in segments):
                 search.setdefault("alignments", "words")
-        found = await service.translate(lines, served, search, request.glossary)
+        translated = await service.translate(lines, served, search, request.glossary)
     except NmtError as error:
         raise HTTPException(400, str(error)) from None
     except OverloadedError as error:
@@ -217,22 +217,22 @@ async def _answer(request: TranslateRequest, served: ServedModel, service: Servi
     except TimeoutError:
         seconds = service.limits.seconds
         raise HTTPException(503, f"no answer in {seconds:g} s: try again with fewer lines", _RETRY_AFTER) from None
-    service.metrics.answered(200, time.monotonic() - start, [one.status for one in found])
+    service.metrics.answered(200, time.monotonic() - start, [one.status for one in translated])
     results: list[Any]
     if pages:
-        translations = iter([_translated(one, search) for one in found])
+        translations = iter([_translated(one, search) for one in translated])
         results = [filled(page, list(islice(translations, len(page.segments)))) for page in pages]
     else:
-        results = [one.record() if request.output == "full" else one.text for one in found]
+        results = [one.record() if request.output == "full" else one.text for one in translated]
     if request.q is not None:
         return LibreAnswer(translatedText=results[0] if isinstance(request.q, str) else results)
     return TranslateAnswer(translations=results, model=served.version.name, version=served.version.version)
 
 
-def _translated(found: Translation, search: dict[str, Any]) -> Translated:
+def _translated(translation: Translation, search: dict[str, Any]) -> Translated:
     """Return a translation with its links between words, if the search has any."""
-    has_links = found.alignment and search.get("alignments") == "words"
-    return Translated(found.text, found.alignment.links if found.alignment and has_links else ())
+    has_links = translation.alignment and search.get("alignments") == "words"
+    return Translated(translation.text, translation.alignment.links if translation.alignment and has_links else ())
 
 
 class _Limited:

@@ -72,7 +72,7 @@ class Batcher(Generic[Key, Result]):
                 )
             self._waiting += added
             self._changed.notify(len(added))
-        return [each.future for each in added]
+        return [waiting.future for waiting in added]
 
     def close(self) -> None:
         """Compute what is waiting, and end the threads. Lines that are submitted later are refused."""
@@ -86,14 +86,14 @@ class Batcher(Generic[Key, Result]):
         while batch := self._next_batch():
             self.sizes[len(batch)] += 1
             try:
-                results = self._compute(batch[0].key, [each.line for each in batch])
+                results = self._compute(batch[0].key, [waiting.line for waiting in batch])
                 pairs = list(zip(batch, results, strict=True))
             except BaseException as error:  # each request gets the error, and the thread lives on
-                for each in batch:
-                    each.future.set_exception(error)
+                for waiting in batch:
+                    waiting.future.set_exception(error)
             else:
-                for each, result in pairs:
-                    each.future.set_result(result)
+                for waiting, result in pairs:
+                    waiting.future.set_result(result)
 
     def _next_batch(self) -> list[_Waiting[Key, Result]]:
         """Wait for lines, and take a thread's share of them. Nothing is left if the result is empty."""

@@ -15,8 +15,9 @@ NMT_STRICT_VERSIONS  1: do not reuse artifacts that other versions of Python or 
 NMT_LAUNCHER         launcher of training: local (default: this machine), slurm, or on Kubernetes trainjob or pytorchjob
 NMT_NODES            nodes to train on: a number, or MIN:MAX for training that continues with fewer (default: 1)
 NMT_LAUNCH_TEMPLATE  file with the job options that your cluster needs (default: the package's file for NMT_LAUNCHER)
-NMT_ALLOW_CODE       1: recipes may name code to run, `clean.scores[].command` and module:function; 0: they may not
-                     (default: 1 for recipes of the command line, 0 for runs that a Prefect server starts)
+NMT_ALLOW_CODE       1: recipes may name code to run, `clean.scores[].command`, `evaluate.metrics[].command` and
+                     module:function; 0: they may not (default: 1 for recipes of the command line, 0 for runs that a
+                     Prefect server starts)
 NMT_GPU_HOUR_PRICE   price of a GPU hour, for the cost of a run (default: none, and no cost is shown)
 NMT_CPU_HOUR_PRICE   price of an hour of a busy CPU core (default: none, and no cost is shown)
 NMT_CURRENCY         currency of both prices (default: EUR)
@@ -238,9 +239,9 @@ class Settings:
     def running(self) -> RunningServers:
         """Return the servers of a live `nmt up` on the same home and machine."""
         try:
-            found = json.loads(self.servers_file.read_text(encoding="utf-8"))
-            servers = RunningServers(prefect=found["prefect"], mlflow=found["mlflow"])
-            return servers if is_here(found["process"]) else RunningServers()
+            recorded = json.loads(self.servers_file.read_text(encoding="utf-8"))
+            servers = RunningServers(prefect=recorded["prefect"], mlflow=recorded["mlflow"])
+            return servers if is_here(recorded["process"]) else RunningServers()
         except (OSError, ValueError, KeyError, TypeError, AttributeError):  # missing, or not written by this package
             return RunningServers()
 

@@ -287,21 +287,21 @@ class Tracker:
 
     def _experiment_id(self, client: MlflowClient) -> str:
         if not self._experiment:
-            found = client.get_experiment_by_name(self._experiment_name)
-            self._experiment = found.experiment_id if found else self._made_experiment(client)
-            if not found or found.tags.get(VIEW_TAG) != VIEW:
+            experiment = client.get_experiment_by_name(self._experiment_name)
+            self._experiment = experiment.experiment_id if experiment else self._made_experiment(client)
+            if not experiment or experiment.tags.get(VIEW_TAG) != VIEW:
                 with suppress(MlflowException):  # the table then has MLflow's own columns
                     client.set_experiment_tag(self._experiment, VIEW_TAG, VIEW)
         return self._experiment
 
     def _made_experiment(self, client: MlflowClient) -> str:
-        ours = self._uri.startswith("sqlite:")
-        location = self._model_files.as_uri() if ours else None  # a server decides where its files go
+        is_local = self._uri.startswith("sqlite:")
+        location = self._model_files.as_uri() if is_local else None  # a server decides where its files go
         try:
             return str(client.create_experiment(self._experiment_name, location))
         except MlflowException:
-            if found := client.get_experiment_by_name(self._experiment_name):  # another run has just created it
-                return str(found.experiment_id)
+            if experiment := client.get_experiment_by_name(self._experiment_name):  # another run has just created it
+                return str(experiment.experiment_id)
             raise
 
     def _is_hopeless(self, error: Exception) -> bool:

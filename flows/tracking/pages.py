@@ -36,8 +36,8 @@ def start_page(server: str, experiments: "Sequence[Experiment]" = ()) -> str:
 
     The list does not pass the selected pages on: an experiment that is opened from it shows no runs.
     """
-    used = [each for each in experiments if VIEW_TAG in each.tags]
-    if newest := max(used, key=lambda each: each.last_update_time or 0, default=None):
+    used = [experiment for experiment in experiments if VIEW_TAG in experiment.tags]
+    if newest := max(used, key=lambda experiment: experiment.last_update_time or 0, default=None):
         return runs_page(server, newest.experiment_id)
     return f"{server}/#/experiments?{_MACHINE_LEARNING}"
 

@@ -22,28 +22,28 @@ def read_all(search: Callable[..., Any], *arguments: Any, **named: Any) -> list[
         named: Keyword arguments of the search. `max_results` is the size of a page.
     """
     page = search(*arguments, **named)
-    found = list(page)
+    items = list(page)
     while page.token:
         page = search(*arguments, page_token=page.token, **named)
-        found += page
-    return found
+        items += page
+    return items
 
 
 def all_flow_runs(
-    prefect: "SyncPrefectClient", wanted: "FlowRunFilter", deployments: "DeploymentFilter | None" = None
+    prefect: "SyncPrefectClient", run_filter: "FlowRunFilter", deployments: "DeploymentFilter | None" = None
 ) -> "Iterator[FlowRun]":
     """Yield the flow runs of Prefect that pass the filters, from the first page to the last.
 
     Args:
         prefect: Client of the server.
-        wanted: Filter of the runs.
+        run_filter: Filter of the runs.
         deployments: Filter of their deployments. None means any deployment, or none.
     """
     from prefect.client.schemas.sorting import FlowRunSort
 
     count = 0
     while page := prefect.read_flow_runs(
-        flow_run_filter=wanted, deployment_filter=deployments, sort=FlowRunSort.ID_DESC, offset=count
+        flow_run_filter=run_filter, deployment_filter=deployments, sort=FlowRunSort.ID_DESC, offset=count
     ):
         yield from page
         count += len(page)

@@ -63,13 +63,13 @@ def _sample(tell: Tell, seconds: float, ended: threading.Event) -> None:
 
 def _collectors() -> list[BaseMetricsMonitor]:
     """Return the collectors that work here. Without a GPU or nvidia-ml-py, the GPU collector is left out."""
-    found: list[BaseMetricsMonitor] = []
+    collectors: list[BaseMetricsMonitor] = []
     for kind in (CPUMonitor, DiskMonitor, NetworkMonitor, GPUMonitor):
         try:
             collector = kind()
             collector.collect_metrics()  # the CPU load is measured between two readings in the same thread
             collector.clear_metrics()
-            found.append(collector)
+            collectors.append(collector)
         except Exception as error:
             _log.debug("no %s", kind.__name__, exc_info=error)
-    return found
+    return collectors

@@ -24,7 +24,7 @@ from nmt_core.errors import ConfigError, DataError, NmtError, StageError, words_
 from nmt_core.execution.pool import InProcess, LocalWorkers, Workers
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import Inputs, absolute, find_inputs
-from nmt_core.jobs.order import Asked, GlossaryIdentity, Order
+from nmt_core.jobs.order import GlossaryIdentity, JobRequest, Order
 from nmt_core.store import storage
 from nmt_core.store.storage import local_path
 from nmt_core.terms.glossary import Term, identity_of
@@ -38,7 +38,7 @@ EXPERIMENT = "translate"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TranslationRequest:
     """Text to translate, and how to translate it. See the options of `nmt translate`."""
 
     model: str
@@ -88,7 +88,7 @@ _TERMS_SHOWN = 5
 
 
 def translate_pipe(
-    wanted: Wanted,
+    request: TranslationRequest,
     settings: Settings,
     warn: Callable[[str], None] = lambda message: None,
     terms: Counter[str] | None = None,
@@ -96,7 +96,7 @@ def translate_pipe(
     """Translate from standard input, or to standard output, or both.
 
     Args:
-        wanted: Text to translate, and how.
+        request: Text to translate, and how.
         settings: Settings of this machine.
         warn: Callback that shows a warning to the user.
         terms: Gets the numbers of terms and of kept terms. None means that they are not counted.
@@ -113,43 +113,45 @@ def translate_pipe(
     from nmt_core.jobs.writers import holds_scores
     from nmt_core.translator import Translator
 
-    _require_streams(wanted)
-    _require_no_document(wanted)
-    if wanted.keep:
+    _require_streams(request)
+    _require_no_document(request)
+    if request.keep:
         raise ConfigError(
-            f"--keep {','.join(wanted.keep)}: a pipe has no columns: name files with --input and --output"
+            f"--keep {','.join(request.keep)}: a pipe has no columns: name files with --input and --output"
         )
     with ExitStack() as stack:
-        with model_of(wanted.model, settings) as model:
-            search = model.search(wanted.beam_size, wanted.long_lines, wanted.overrides, wanted.alignments)
-            scores = wanted.target != PIPE and holds_scores(kind_by_name(wanted.target))
+        with model_of(request.model, settings) as model:
+            search = model.search(request.beam_size, request.long_lines, request.overrides, request.alignments)
+            scores = request.target != PIPE and holds_scores(kind_by_name(request.target))
             translator = Translator.load(model.folder, search, settings.threads, scores=scores)
-            translator = translator.with_glossary(terms_for(wanted, model, search, warn))
-        columns = Columns(wanted.column, wanted.prefix_column)
-        pipe, is_typed = None, wanted.source == PIPE and sys.stdin.isatty()
+            translator = translator.with_glossary(terms_for(request, model, search, warn))
+        columns = Columns(request.column, request.prefix_column)
+        pipe, is_typed = None, request.source == PIPE and sys.stdin.isatty()
         if is_typed:
             cells = stream.typed(sys.stdin.buffer)
-        elif wanted.source == PIPE:
+        elif request.source == PIPE:
             pipe = Pipe(sys.stdin.buffer)
             cells = stream.piped(pipe, columns)
         else:
-            cells = stream.stored(find_inputs(wanted.source), columns)
-        if wanted.target == PIPE:
+            cells = stream.stored(find_inputs(request.source), columns)
+        if request.target == PIPE:
             take = stream.to_pipe(stack.enter_context(_standard_output()), search)
         else:
-            take = stack.enter_context(stream.to_file(absolute(wanted.target), search))
-        at_once = is_typed or wanted.line_by_line
+            take = stack.enter_context(stream.to_file(absolute(request.target), search))
+        at_once = is_typed or request.line_by_line
         return stream.translate_stream(cells, translator, model.version, take, at_once=at_once, pipe=pipe, terms=terms)
 
 
-def terms_for(wanted: Wanted, model: Model, search: SearchConfig, warn: Callable[[str], None]) -> tuple[Term, ...]:
+def terms_for(
+    request: TranslationRequest, model: Model, search: SearchConfig, warn: Callable[[str], None]
+) -> tuple[Term, ...]:
     """Return the terms of the glossary, and warn about those that no translation can have.
 
     Raises:
         NmtError: A file cannot be read, two terms conflict, or a package is missing.
     """
-    if not (wanted.glossary or wanted.keep_terms):
-        if wanted.inflected_terms:
+    if not (request.glossary or request.keep_terms):
+        if request.inflected_terms:
             raise ConfigError("--inflected-terms: there is no glossary: give one with --glossary")
         return ()
     from nmt_core.terms.glossary import lemmatiser
@@ -157,7 +159,7 @@ def terms_for(wanted: Wanted, model: Model, search: SearchConfig, warn: Callable
     from nmt_core.terms.reading import read_terms
 
     bundle = read_bundle(model.folder)
-    terms = read_terms(wanted.glossary, wanted.keep_terms, bundle.languages, inflected=wanted.inflected_terms)
+    terms = read_terms(request.glossary, request.keep_terms, bundle.languages, inflected=request.inflected_terms)
     if any(term.inflected for term in terms):
         lemmatiser(bundle.languages.source)
     tokenizers = read_tokenizers(model.folder, bundle)
@@ -169,9 +171,9 @@ def terms_for(wanted: Wanted, model: Model, search: SearchConfig, warn: Callable
     return terms
 
 
-def _require_no_document(wanted: Wanted) -> None:
+def _require_no_document(request: TranslationRequest) -> None:
     """Check that neither side of a pipe is a document, which must be complete before it can be read or written."""
-    for name, option, other in ((wanted.source, "--input", "--output"), (wanted.target, "--output", "--input")):
+    for name, option, other in ((request.source, "--input", "--output"), (request.target, "--output", "--input")):
         if form := format_by_name(name):
             raise ConfigError(
                 f"{option} {name}: a {form} document is translated from file to file, not by a pipe: name a file with "
@@ -179,14 +181,14 @@ def _require_no_document(wanted: Wanted) -> None:
             )
 
 
-def _require_streams(wanted: Wanted) -> None:
+def _require_streams(request: TranslationRequest) -> None:
     """Check that the streams are open and that the target can be written, before the model is loaded."""
-    if wanted.source == PIPE and sys.stdin is None:
+    if request.source == PIPE and sys.stdin is None:
         raise DataError("standard input: is closed: name a file with --input, or pipe text into the command")
-    if wanted.target == PIPE and sys.stdout is None:
+    if request.target == PIPE and sys.stdout is None:
         raise DataError("standard output: is closed: name a file with --output")
-    if wanted.target != PIPE:
-        _require_writable(absolute(wanted.target))
+    if request.target != PIPE:
+        _require_writable(absolute(request.target))
 
 
 @contextmanager
@@ -216,7 +218,7 @@ def _forget_output() -> None:
 
 
 def translate_job(
-    wanted: Wanted,
+    request: TranslationRequest,
     settings: Settings,
     progress: "Progress",
     warn: Callable[[str], None],
@@ -225,7 +227,7 @@ def translate_job(
     """Translate files to files, or finish a job that was interrupted.
 
     Args:
-        wanted: Text to translate, and how.
+        request: Text to translate, and how.
         settings: Settings of this machine, which determine the workers.
         progress: Callback, see `jobs.pace.Progress`.
         warn: Callback that shows a warning to the user.
@@ -236,21 +238,21 @@ def translate_job(
     """
     from nmt_core.jobs.run import Means, run_job
 
-    target = absolute(wanted.target)
-    folder = JobFolder(absolute(wanted.job or f"{target}.job"))
-    inputs = _inputs(wanted, target, folder)
+    target = absolute(request.target)
+    folder = JobFolder(absolute(request.job or f"{target}.job"))
+    inputs = _inputs(request, target, folder)
     _require_writable(target, as_folder=not inputs.is_one)
     _require_writable_store(folder.url)
-    with model_of(_pinned(wanted.model, folder), settings) as model:
-        search = model.search(wanted.beam_size, wanted.long_lines, wanted.overrides, wanted.alignments)
-        terms = terms_for(wanted, model, search, warn)
-        order = _order(wanted, model, inputs, search, terms)
-        order = _with_alignments(wanted, _with_precision(order, model, folder), model)
+    with model_of(_pinned(request.model, folder), settings) as model:
+        search = model.search(request.beam_size, request.long_lines, request.overrides, request.alignments)
+        terms = terms_for(request, model, search, warn)
+        order = _order(request, model, inputs, search, terms)
+        order = _with_alignments(request, _with_precision(order, model, folder), model)
         with ExitStack() as stack:
             workers, threads = stack.enter_context(workers_of(settings, order.search.precision))
-            report = stack.enter_context(_tracked(wanted, model, settings, warn))
+            report = stack.enter_context(_tracked(request, model, settings, warn))
             means = Means(str(model.folder), threads, workers, progress=progress, say=say or warn, terms=terms)
-            outcome = run_job(Asked(wanted.model, absolute(wanted.source)), order, folder, means)
+            outcome = run_job(JobRequest(request.model, absolute(request.source)), order, folder, means)
             report |= {
                 "lines": outcome.done.lines,
                 "translated_here": outcome.translated,
@@ -267,18 +269,20 @@ def translate_job(
     return report
 
 
-def _order(wanted: Wanted, model: Model, inputs: Inputs, search: SearchConfig, terms: tuple[Term, ...]) -> Order:
+def _order(
+    request: TranslationRequest, model: Model, inputs: Inputs, search: SearchConfig, terms: tuple[Term, ...]
+) -> Order:
     return Order(
         model=model.version,
         search=search,
         inputs=inputs.files,
-        target=absolute(wanted.target),
+        target=absolute(request.target),
         into_folder=not inputs.is_one,
-        column=wanted.column,
-        prefix_column=wanted.prefix_column,
-        keep=wanted.keep,
+        column=request.column,
+        prefix_column=request.prefix_column,
+        keep=request.keep,
         glossary=GlossaryIdentity(terms=len(terms), sha256=identity_of(terms)) if terms else None,
-        documents=_documents(wanted, inputs, model),
+        documents=_documents(request, inputs, model),
     )
 
 
@@ -287,38 +291,40 @@ def counts_of_terms(terms: int, kept: int) -> Report:
     return {"terms": terms, "terms_kept": kept, "share_of_terms_kept": round(kept / terms, 4) if terms else 1.0}
 
 
-def _documents(wanted: Wanted, inputs: Inputs, model: Model) -> Options | None:
+def _documents(request: TranslationRequest, inputs: Inputs, model: Model) -> Options | None:
     """Return the options for documents, or None if no input is a document.
 
     Raises:
         ConfigError: a value is wrong, or options are given without a document.
     """
-    if wanted.redo not in get_args(Redo):
-        raise ConfigError(f"--redo {wanted.redo}: must be none, fuzzy or all")
+    if request.redo not in get_args(Redo):
+        raise ConfigError(f"--redo {request.redo}: must be none, fuzzy or all")
     if not any(format_by_name(file.name) for file in inputs.files):
-        if wanted.redo != "none" or wanted.for_review:
-            option = "--for-review" if wanted.for_review else f"--redo {wanted.redo}"
-            raise ConfigError(f"{option}: {wanted.source} is no document: leave it out, or name a .po, .xlf, .html...")
+        if request.redo != "none" or request.for_review:
+            option = "--for-review" if request.for_review else f"--redo {request.redo}"
+            raise ConfigError(
+                f"{option}: {request.source} is not a document: leave it out, or name a .po, .xlf, .html..."
+            )
         return None
     languages = read_bundle(model.folder).languages
     return Options.model_validate(
         {
             "source_language": languages.source,
             "target_language": languages.target,
-            "redo": wanted.redo,
-            "for_review": wanted.for_review,
+            "redo": request.redo,
+            "for_review": request.for_review,
         }
     )
 
 
-def _with_alignments(wanted: Wanted, order: Order, model: Model) -> Order:
+def _with_alignments(request: TranslationRequest, order: Order, model: Model) -> Order:
     """Return the order with alignments if they are needed to put the tags of documents into place.
 
     A model without alignments puts them at the proportional place.
     """
     from nmt_core.jobs.merge import outputs_of
 
-    is_open = order.search.alignments == "none" and not wanted.alignments
+    is_open = order.search.alignments == "none" and not request.alignments
     if not is_open or not any(output.document for output in outputs_of(order)):
         return order
     if not read_bundle(model.folder).has_alignments:
@@ -331,32 +337,32 @@ def _made(chunks: Mapping[str, str]) -> Iterator[str]:
         yield f"chunks {numbers} by {maker}"
 
 
-def _inputs(wanted: Wanted, target: str, folder: JobFolder) -> Inputs:
+def _inputs(request: TranslationRequest, target: str, folder: JobFolder) -> Inputs:
     """Return the input files.
 
     If some of them no longer exist but the job has copied their text, return the files that the job began with.
     """
     plan, begun = folder.plan(), folder.begun()
-    is_cut = begun and plan and (plan.number, plan.source) == (begun.number, absolute(wanted.source))
+    is_cut = begun and plan and (plan.number, plan.source) == (begun.number, absolute(request.source))
     try:
-        found = find_inputs(wanted.source, (target, folder.url))
+        files = find_inputs(request.source, (target, folder.url))
     except DataError:
         if not is_cut:
             raise
-        found = Inputs((), is_one=False)
-    if begun and is_cut and set(found.files) < set(begun.order.inputs):
+        files = Inputs((), is_one=False)
+    if begun and is_cut and set(files.files) < set(begun.order.inputs):
         return Inputs(begun.order.inputs, not begun.order.into_folder)
-    return found
+    return files
 
 
-def _pinned(asked: str, folder: JobFolder) -> str:
+def _pinned(name: str, folder: JobFolder) -> str:
     """Return the version that an unfinished job began with, if the same alias was given, otherwise the given model."""
     begun = folder.begun()
-    if not begun or begun.asked != asked:
-        return asked
+    if not begun or begun.asked != name:
+        return name
     model = begun.order.model
-    is_by_name = asked.startswith("models:/") and asked != model.name
-    return f"models:/{model.name}/{model.version}" if is_by_name else asked
+    is_by_name = name.startswith("models:/") and name != model.name
+    return f"models:/{model.name}/{model.version}" if is_by_name else name
 
 
 def _with_precision(order: Order, model: Model, folder: JobFolder) -> Order:
@@ -403,7 +409,9 @@ def workers_of(settings: Settings, precision: str) -> Iterator[tuple[Workers, in
 
 
 @contextmanager
-def _tracked(wanted: Wanted, model: Model, settings: Settings, warn: Callable[[str], None]) -> Iterator[Report]:
+def _tracked(
+    request: TranslationRequest, model: Model, settings: Settings, warn: Callable[[str], None]
+) -> Iterator[Report]:
     """Log an MLflow run around the block, which fills the report."""
     settings.prepare()
     from flows.tracking.mlflow_tracker import Tracker, open_database
@@ -411,19 +419,19 @@ def _tracked(wanted: Wanted, model: Model, settings: Settings, warn: Callable[[s
     report: Report = {
         "model": model.version.name,
         "model_version": model.version.version,
-        "target": absolute(wanted.target),
+        "target": absolute(request.target),
     }
     open_database(settings.mlflow_tracking_uri)
     tracker = Tracker(settings.mlflow_tracking_uri, EXPERIMENT, settings.model_files, warn)
-    params = report | {"source": wanted.source, "column": wanted.column, "prefix_column": wanted.prefix_column}
-    params |= {"glossary": wanted.glossary, "keep_terms": wanted.keep_terms}
-    params |= {"beam_size": wanted.beam_size or "the model's", "overrides": " ".join(wanted.overrides)}
-    run = tracker.start(Path(wanted.target).name, {"nmt.job": wanted.job or f"{wanted.target}.job"}, params)
+    params = report | {"source": request.source, "column": request.column, "prefix_column": request.prefix_column}
+    params |= {"glossary": request.glossary, "keep_terms": request.keep_terms}
+    params |= {"beam_size": request.beam_size or "the model's", "overrides": " ".join(request.overrides)}
+    run = tracker.start(Path(request.target).name, {"nmt.job": request.job or f"{request.target}.job"}, params)
     error: BaseException | None = None
     try:
         yield report
         tracker.metrics(run, reports.metrics(report))
-        tracker.text(run, reports.markdown(f"translated {wanted.source}", report), "report.md")
+        tracker.text(run, reports.markdown(f"translated {request.source}", report), "report.md")
     except BaseException as raised:
         error = raised
         raise

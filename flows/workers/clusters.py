@@ -102,10 +102,10 @@ class ClusterWorkers(ABC):
         try:
             while True:
                 # Two per processor: a slow task must neither keep the others waiting nor let them run far ahead
-                wanted = 2 * self._processors(runner) - len(under_way)
+                to_submit = 2 * self._processors(runner) - len(under_way)
                 under_way.extend(
-                    (each, self._submit(runner, perform_task, pack(function, each)))
-                    for each in islice(more, max(wanted, 0))
+                    (task, self._submit(runner, perform_task, pack(function, task)))
+                    for task in islice(more, max(to_submit, 0))
                 )
                 if not under_way:
                     return
@@ -176,10 +176,10 @@ class DaskWorkers(ClusterWorkers):
         self._compare(client.run(_surroundings, self._settings.home))
         return cast(Runner, runner)
 
-    def _compare(self, found: Mapping[str, Mapping[str, str]]) -> None:
+    def _compare(self, surroundings_by_worker: Mapping[str, Mapping[str, str]]) -> None:
         """Refuse workers that would produce other results, or write them to another place."""
         needed = _surroundings(self._settings.home) | {"PREFECT_API_URL": "set"}
-        for worker, surroundings in found.items():
+        for worker, surroundings in surroundings_by_worker.items():
             for name, value in needed.items():
                 if surroundings.get(name, "missing") != value:
                     raise ConfigError(
@@ -235,9 +235,9 @@ def _environment() -> dict[str, str]:
 
 def _surroundings(home: Path) -> dict[str, str]:
     """Return the values that must be the same on every worker."""
-    found = {name: version for name, version in versions().items() if name in _SAME_EVERYWHERE}
-    found["PREFECT_API_URL"] = "set" if PREFECT_API_URL.value() else "not set"
-    return found | {f"the folder NMT_HOME ({home})": "there" if home.is_dir() else "missing"}
+    surroundings = {name: version for name, version in versions().items() if name in _SAME_EVERYWHERE}
+    surroundings["PREFECT_API_URL"] = "set" if PREFECT_API_URL.value() else "not set"
+    return surroundings | {f"the folder NMT_HOME ({home})": "there" if home.is_dir() else "missing"}
 
 
 def _extra(extra: str, module: str) -> Any:

@@ -31,7 +31,7 @@ PIPELINE = (
     *("typer", "rich.progress", "jinja2", "httpx", "filelock", "psutil", "fsspec", "s3fs", "boto3", "asyncpg"),
     *("psycopg", "alembic", "kubernetes.client", "kubernetes.config"),
 )
-"""Modules that the commands, the worker and both servers import, beside those of SERVE."""
+"""Modules that the commands, the worker and both servers import, in addition to SERVE."""
 
 
 def precompile(target: str) -> None:

@@ -2,7 +2,7 @@
 
     python requirements.py cpu < pyproject.toml
 
-The packages are those of pyproject.toml, so that the image has no list of its own. What differs is ONNX Runtime: its
+The packages are listed in pyproject.toml, so that the image has no list of its own. Only ONNX Runtime differs: its
 build for GPUs carries 270 MB of CUDA code, so the target cpu has the build for CPUs, in the version of the lock.
 """
 
@@ -35,7 +35,7 @@ def _locked(name: str, lock: str) -> str:
     """Return a package with its version in the lock. The lock may name it for other machines only."""
     found = re.search(rf"^{name}==\S+", lock, re.MULTILINE)
     if not found:
-        sys.exit(f"requirements.lock: has no line for {name}: make it anew with `make lock`")
+        sys.exit(f"requirements.lock: has no line for {name}: renew it with `make lock`")
     return found[0]
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from nmt_core.config.budget import SECONDS_PER_HOUR
 from nmt_core.errors import counted
 
 _CORE_FLOPS = 60e9
@@ -12,7 +13,6 @@ By the record of the benchmarks: the quickstart 64e9, multi30k-en-de 56e9 beside
 _GPU_FLOPS = 70e12
 """Operations a second of one GPU in training. An H200 reached 276e12 with the base Transformer."""
 _FORWARD_AND_BACKWARD = 6
-_HOUR = 3600
 
 
 @dataclass(frozen=True)
@@ -38,4 +38,4 @@ class Machine:
 
     def hours(self, weights: int, tokens: float) -> float:
         """Return the hours in which a model of this size reads this many target tokens, within a factor of two."""
-        return _FORWARD_AND_BACKWARD * weights * tokens / self.flops / _HOUR
+        return _FORWARD_AND_BACKWARD * weights * tokens / self.flops / SECONDS_PER_HOUR

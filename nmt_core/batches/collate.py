@@ -16,6 +16,8 @@ from nmt_core.batches.plan import Capacity
 from nmt_core.batches.shards import SideTokens, TokenPairs
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
 
+_NOTHING = -1
+"""Value of `Batch.aligned` where nothing is to be learned."""
 _LONGEST_PADDING = 256
 """Most tokens of a sentence of padding. The padding at the end of a stream is cut into such sentences."""
 
@@ -32,6 +34,9 @@ class Batch:
     """Target ids to predict. Each sentence ends with </s>."""
     source_layout: Padded | Packed
     target_layout: Padded | Packed
+    aligned: Tensor | None = None
+    """Source position that the token of the decoder's input is linked with, or -1 where nothing is to be learned: at
+    <s> and at padding. None if the pairs are not aligned."""
 
     @property
     def computed_tokens(self) -> int:
@@ -48,7 +53,8 @@ class Batch:
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         source, decoder_input, target = map(change, (self.source, self.decoder_input, self.target))
-        return Batch(source, decoder_input, target, self.source_layout.map(change), self.target_layout.map(change))
+        layouts = self.source_layout.map(change), self.target_layout.map(change)
+        return Batch(source, decoder_input, target, *layouts, None if self.aligned is None else change(self.aligned))
 
 
 def pad(pairs: TokenPairs, rows: np.ndarray) -> Batch:
@@ -60,7 +66,17 @@ def pad(pairs: TokenPairs, rows: np.ndarray) -> Batch:
     # NumPy: PyTorch would give the loader's thread a pool of threads (see `is_alone` in `train/distributed.py`).
     is_token_BL = torch.from_numpy(source_BL != PAD_ID)
     source, decoder_input, target = (torch.from_numpy(ids_BL) for ids_BL in (source_BL, decoder_input_BL, target_BL))
-    return Batch(source, decoder_input, target, Padded(is_token_BL), Padded())
+    return Batch(source, decoder_input, target, Padded(is_token_BL), Padded(), _aligned(pairs.links, rows, target_BL))
+
+
+def _aligned(links: SideTokens | None, rows: np.ndarray, target_BL: np.ndarray) -> Tensor | None:
+    """Return `Batch.aligned` of padded pairs."""
+    if links is None:
+        return None
+    aligned_BL = np.full_like(target_BL, _NOTHING)
+    linked_BL = _padded(links, rows)
+    aligned_BL[:, 1:] = np.where(target_BL[:, 1:] == PAD_ID, _NOTHING, linked_BL[:, :-1])
+    return torch.from_numpy(aligned_BL)
 
 
 def pack(parts: Sequence[tuple[TokenPairs, np.ndarray]], capacity: Capacity) -> Batch:
@@ -77,12 +93,19 @@ def pack(parts: Sequence[tuple[TokenPairs, np.ndarray]], capacity: Capacity) -> 
     decoder_input_N = np.where(first_N, BOS_ID, np.roll(target_N, 1))
     # The decoder attends to the sentence of the same number, so both sides need equally many, padding included.
     sentences = max(source_layout.sentences, target_layout.sentences)
+    links = [_ids(pairs.links, rows) for pairs, rows in parts if pairs.links]
+    aligned_N = np.full_like(target_N, _NOTHING)
+    if links:
+        linked_N = np.concatenate(links)
+        aligned_N[1 : len(linked_N)] = linked_N[:-1]
+        aligned_N[first_N] = _NOTHING
     return Batch(
         torch.from_numpy(source_N),
         torch.from_numpy(decoder_input_N),
         torch.from_numpy(target_N),
         replace(source_layout, sentences=sentences),
         replace(target_layout, sentences=sentences),
+        torch.from_numpy(aligned_N) if links else None,
     )
 
 
@@ -109,7 +132,7 @@ def _stream(
 ) -> tuple[np.ndarray, Packed]:
     """Return the ids, int64 [capacity], and the layout of a stream. Padding is cut into sentences of its own."""
     lengths = [side.lengths[rows] for side, rows in parts]
-    padding = capacity - sum(int(each.sum()) for each in lengths)
+    padding = capacity - sum(int(lengths_of_side.sum()) for lengths_of_side in lengths)
     ids_N = np.concatenate([*(_ids(side, rows) for side, rows in parts), np.full(padding, PAD_ID)]).astype(np.int64)
     tail = [min(_LONGEST_PADDING, padding - start) for start in range(0, padding, _LONGEST_PADDING)]
     lengths_B = np.concatenate([*lengths, np.array(tail, np.int64)])

@@ -6,6 +6,9 @@ it. Pairs that are too long are written to `dropped-NNNNN.parquet`, each with it
 With `encode.subword_sampling` the training text is segmented at random `encode.samples` times. The footer of a shard
 holds the number of its segmentation, and each epoch reads one segmentation (`plan.py`). The dev set is segmented as
 text is in translation.
+
+With `encode.alignments`, an aligner is learned first, and each target token of the training text is linked with a
+source token (`word_alignment.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,6 +23,7 @@ import pyarrow as pa
 from nmt_core.batches.lengths import LengthBin, PairCounts, count_sizes, histogram, useful_token_share
 from nmt_core.batches.pair_encoder import PairEncoder, encoder_of
 from nmt_core.batches.shards import DEV_FILE
+from nmt_core.batches.word_alignment import learn_aligner
 from nmt_core.config import SIDES, EncodeConfig, PipelineConfig
 from nmt_core.corpus.shard import DROPPED_COLUMNS
 from nmt_core.errors import ConfigError, StageError
@@ -29,6 +33,8 @@ from nmt_core.tokenizer.bulk import Sampling
 from nmt_core.tokenizer.sample import count_pairs, text_shards
 
 TOO_LONG = "too_many_tokens"
+ALIGNER_FILE = "aligner.safetensors"
+"""Name of the file of the aligner in the artifact, with `encode.alignments`."""
 
 _CHUNK_PAIRS = 250_000  # with more pairs, fewer words are encoded twice, but it takes more memory: about 300 MB
 
@@ -48,6 +54,9 @@ class EncodeReport(StageReport):
     """Share of <unk> among the source tokens of the kept pairs, without end marks."""
     target_unknown: float
     """Share of <unk> among the target tokens of the kept pairs, without end marks."""
+    target_linked: float | None = None
+    """Share of the target tokens, without end marks, that are linked with a source token. None means that pairs are not
+    aligned."""
     dev_pairs: int
     dev_dropped: int
     """Number of dev pairs that are too long for validation. Scores are computed on all dev pairs."""
@@ -80,6 +89,8 @@ class ShardTask:
     knobs: EncodeConfig
     sample: int = 0
     """Number of the segmentation, from 0."""
+    aligner: str = ""
+    """File of the aligner. Empty means that pairs are not aligned."""
 
     def sampling(self, first: int) -> Sampling | None:
         """Return the sampling of the pairs from row `first` on. None means that segmentations are not sampled."""
@@ -97,12 +108,15 @@ class Encoded:
     too_long: int = 0
     unknown_2: np.ndarray = field(default_factory=lambda: np.zeros(2, np.int64))
     """Number of <unk> among the source and target tokens of the kept pairs, [2]."""
+    linked: int = 0
+    """Number of target tokens of the kept pairs that are linked with a source token."""
 
     def add(self, other: "Encoded") -> None:
         """Add the counts of other pairs."""
         self.kept.update(other.kept)
         self.too_long += other.too_long
         self.unknown_2 = self.unknown_2 + other.unknown_2
+        self.linked += other.linked
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeReport:
@@ -119,7 +133,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
             f"encode.subword_sampling={knobs.subword_sampling}: the vocabulary allows only one segmentation (its "
             "pieces are characters or words, or span spaces): set it to 0"
         )
-    tasks = list(_tasks(knobs, text_shards(split), folder, out))
+    aligner = _learn_aligner(split, encoder, out, job) if knobs.alignments else ""
+    tasks = list(_tasks(knobs, text_shards(split), folder, out, aligner))
     total, done, found = sum(task.rows for task in tasks), 0, Encoded()
     for task, encoded in zip(tasks, job.workers.map(encode_shard, tasks), strict=True):
         found.add(encoded)
@@ -131,7 +146,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
     if not kept:
         raise StageError(f"encode.max_length={knobs.max_length}: all {total:,} pairs are longer: set it higher")
     dev_pairs, dev_dropped = _encode_dev(split / DEV_FILE, encoder, knobs.max_length, out / DEV_FILE)
-    tokens_2 = sum((np.array(size) * count for size, count in kept.items()), np.zeros(2, np.int64))
+    tokens_2: np.ndarray = sum((np.array(size) * count for size, count in kept.items()), np.zeros(2, np.int64))
     return EncodeReport(
         items_in=total,
         items_out=kept.total(),
@@ -145,8 +160,16 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
         longest=max(map(max, kept)),
         useful_token_share=useful_token_share(kept),
         lengths=histogram(kept),
+        target_linked=round(found.linked / max(1, int(tokens_2[1]) - kept.total()), 4) if knobs.alignments else None,
         **_rates(tokens_2, kept.total(), found.unknown_2),
     )
+
+
+def _learn_aligner(split: Path, encoder: PairEncoder, out: Path, job: Job) -> str:
+    """Learn the aligner of the training text, and return its file in the artifact."""
+    job.reporter.log("learning which pieces translate each other")
+    learn_aligner(split, encoder.tokenizers).save(out / ALIGNER_FILE)
+    return str(out / ALIGNER_FILE)
 
 
 def _rates(tokens_2: np.ndarray, pairs: int, unknown_2: np.ndarray) -> dict[str, Any]:
@@ -159,7 +182,9 @@ def _rates(tokens_2: np.ndarray, pairs: int, unknown_2: np.ndarray) -> dict[str,
     return found
 
 
-def _tasks(knobs: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out: Path) -> Iterator[ShardTask]:
+def _tasks(
+    knobs: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out: Path, aligner: str
+) -> Iterator[ShardTask]:
     """Yield the tasks of all shards of the first segmentation, then of the second, and so on."""
     runs = [
         run for sample in range(knobs.samples) for run in ((sample, *part) for part in cut(shards, knobs.shard_pairs))
@@ -174,6 +199,7 @@ def _tasks(knobs: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out: P
             dropped=str(out / f"dropped-{number:05d}.parquet"),
             knobs=knobs,
             sample=sample,
+            aligner=aligner,
         )
 
 
@@ -191,7 +217,7 @@ def cut(shards: Sequence[Path], pairs: int) -> Iterator[tuple[Sequence[Path], in
 
 def encode_shard(task: ShardTask) -> Encoded:
     """Encode the rows of a task, and write both files."""
-    encoder = encoder_of(task.tokenizers)
+    encoder = encoder_of(task.tokenizers, task.aligner)
     shards = [pl.scan_parquet(shard, glob=False) for shard in task.text]  # other columns may differ between shards
     text = pl.concat([shard.select(*SIDES, "corpus", "line") for shard in shards])
     found, dropped, buffer = Encoded(), [], pa.BufferOutputStream()
@@ -200,7 +226,8 @@ def encode_shard(task: ShardTask) -> Encoded:
             chunk = text.slice(task.first + start, min(_CHUNK_PAIRS, task.rows - start)).collect()
             written = encoder.write(chunk, task.knobs.max_length, writer, task.sampling(start))
             too_long = ~written.is_short_N
-            found.add(Encoded(count_sizes(written.lengths_N2[~too_long]), int(too_long.sum()), written.unknown_2))
+            sizes = count_sizes(written.lengths_N2[~too_long])
+            found.add(Encoded(sizes, int(too_long.sum()), written.unknown_2, written.linked))
             longest = pl.Series("value", written.lengths_N2.max(axis=1).astype(str))
             listed = chunk.with_columns(longest, reason=pl.lit(TOO_LONG)).filter(too_long)
             dropped.append(listed.select(DROPPED_COLUMNS))

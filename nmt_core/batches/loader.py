@@ -142,7 +142,7 @@ class Loader:
         return False
 
     def _update(self, epoch: int, number: int, micro_batches: list[MicroBatch]) -> Update:
-        target_tokens = sum(int(each.lengths_B2[:, 1].sum()) for each in micro_batches)
+        target_tokens = sum(int(micro_batch.lengths_B2[:, 1].sum()) for micro_batch in micro_batches)
         return Update(epoch, number, tuple(self._passes(micro_batches)), target_tokens, tuple(micro_batches))
 
     def _passes(self, micro_batches: list[MicroBatch]) -> Iterator[Pass]:
@@ -154,7 +154,7 @@ class Loader:
         for start in range(0, -(-len(micro_batches) // share.world_size), joined):
             part = own[start : start + joined]
             batch = self._collate(part or micro_batches[:1])
-            tokens = sum((each.lengths_B2.sum(axis=0) for each in part), np.zeros(2, np.int64))
+            tokens = sum((micro_batch.lengths_B2.sum(axis=0) for micro_batch in part), np.zeros(2, np.int64))
             yield Pass(batch.pinned() if share.is_pinned else batch, *tokens.tolist())
 
     def _collate(self, micro_batches: list[MicroBatch]) -> Batch:
@@ -162,7 +162,7 @@ class Loader:
             return pad(self._read(micro_batches[0].block), micro_batches[0].rows)
         capacity = self._plan.capacity
         whole = Capacity(len(micro_batches) * capacity.source, len(micro_batches) * capacity.target)
-        return pack([(self._read(each.block), each.rows) for each in micro_batches], whole)
+        return pack([(self._read(micro_batch.block), micro_batch.rows) for micro_batch in micro_batches], whole)
 
     def _read(self, block: Block) -> TokenPairs:
         """Return the pairs of a block. If too many blocks are cached, drop the least recently used one."""

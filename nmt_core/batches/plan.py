@@ -13,7 +13,7 @@ processes) of eight blocks: one block where both numbers are multiples of eight,
 8 processes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -39,6 +39,9 @@ class Lengths(Protocol):
 
     def lengths(self, groups: Sequence[int]) -> np.ndarray:
         """Return the number of source and target tokens of each pair in these row groups, [N, 2]."""
+
+    def weights(self, groups: Sequence[int], by_corpus: Mapping[str, float]) -> np.ndarray:
+        """Return the weight of each pair in these row groups, [N]: the weight of its corpus, or 0 if it has none."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +79,22 @@ class Plan:
         micro_batch_tokens: most tokens of a micro-batch on either side, padding included. No pair may be longer.
         max_tokens: most tokens of an update. An update has as many micro-batches as fit, and at least one.
         seed: seed of all draws.
+        corpora: number of times that an epoch reads the pairs of each corpus. Of a fraction, the pairs are drawn anew
+            in each epoch. Empty means each pair of the text once.
     """
 
     def __init__(
-        self, shards: Lengths, batching: Batching, *, micro_batch_tokens: int, max_tokens: int, seed: int
+        self,
+        shards: Lengths,
+        batching: Batching,
+        *,
+        micro_batch_tokens: int,
+        max_tokens: int,
+        seed: int,
+        corpora: Mapping[str, float] | None = None,
     ) -> None:
         self._shards = shards
+        self._corpora = corpora or {}
         self._batching: Batching = batching
         self._seed = seed
         self.micro_batches_of_an_update = micro_batches_of_an_update(max_tokens, micro_batch_tokens)
@@ -126,11 +139,22 @@ class Plan:
     def _micro_batches(self, block: Block, draw: np.random.Generator) -> list[MicroBatch]:
         lengths_N2 = self._shards.lengths(block.groups)
         cut = pad_micro_batches if self._batching == "padded" else pack_micro_batches
-        micro_batches = cut(lengths_N2, self.capacity, draw)
+        if self._corpora:
+            rows = repeated(self._shards.weights(block.groups, self._corpora), draw)
+            micro_batches = [rows[part] for part in cut(lengths_N2[rows], self.capacity, draw)]
+        else:
+            micro_batches = cut(lengths_N2, self.capacity, draw)
         return [
             MicroBatch(block, micro_batches[index], lengths_N2[micro_batches[index]])
             for index in draw.permutation(len(micro_batches))
         ]
+
+
+def repeated(weights_N: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+    """Return the index of each pair as many times as its weight says. A fraction is the probability of one more."""
+    whole_N = np.floor(weights_N)
+    times_N = whole_N + (draw.random(len(weights_N)) < weights_N - whole_N)
+    return np.repeat(np.arange(len(weights_N)), times_N.astype(np.int64))
 
 
 def micro_batches_of_an_update(max_tokens: int, micro_batch_tokens: int) -> int:

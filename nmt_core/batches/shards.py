@@ -2,13 +2,14 @@
 
 A shard is a Parquet file of pairs. It has the ids of both sides (`list<uint16>` or `list<uint32>`, each with </s> at
 the end), the corpus and the line of each pair, and the lengths of both sides in columns of their own, so that batches
-can be planned without reading ids. The footer holds the number of tokens of each row group, and a hash of its ids and
+can be planned without reading ids. With `encode.alignments` it also has the source position that each target token is
+linked with. The footer holds the number of tokens of each row group, and a hash of its ids and
 lengths.
 """
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +29,8 @@ SAMPLE = "sample"
 ROW_GROUP_PAIRS = 10_000
 """Number of pairs of a row group: the least that is read at a time, and the unit in which an epoch is shuffled."""
 
+LINKS = "links"
+"""Column of the links of target tokens."""
 _LENGTHS = ("source_length", "target_length")
 _ROW_GROUPS = b"row_groups"
 _REMEDY = "run with `--force encode`"
@@ -48,6 +51,9 @@ class TokenPairs:
 
     source: SideTokens
     target: SideTokens
+    links: SideTokens | None = None
+    """Source position that each target token is linked with, or the position of the source's </s> if it is linked with
+    none. None if the pairs are not aligned."""
 
     def __len__(self) -> int:
         return len(self.source.lengths)
@@ -80,10 +86,16 @@ class ShardWriter:
         where: file or buffer to write to.
         id_types: types of the source and target ids.
         metadata: strings for the footer.
+        has_links: True if the pairs are aligned.
     """
 
     def __init__(
-        self, where: Path | pa.BufferOutputStream, id_types: Sequence[pa.DataType], metadata: dict[str, str]
+        self,
+        where: Path | pa.BufferOutputStream,
+        id_types: Sequence[pa.DataType],
+        metadata: dict[str, str],
+        *,
+        has_links: bool = False,
     ) -> None:
         self._schema = pa.schema(
             [
@@ -91,6 +103,7 @@ class ShardWriter:
                 *((name, pa.uint16()) for name in _LENGTHS),
                 ("corpus", pa.dictionary(pa.int32(), pa.string())),
                 ("line", pa.int64()),
+                *([(LINKS, pa.list_(pa.uint16()))] if has_links else []),
             ],
             metadata,
         )
@@ -101,7 +114,7 @@ class ShardWriter:
             compression="zstd",
             use_dictionary=["corpus"],
             # High bytes apart from low ones: a sixth smaller than plain ids, and faster to write and to read.
-            use_byte_stream_split=[f"{side}.list.element" for side in SIDES],
+            use_byte_stream_split=[f"{name}.list.element" for name in (*SIDES, *([LINKS] if has_links else []))],
             column_encoding={"line": "DELTA_BINARY_PACKED"},
             write_statistics=False,
         )
@@ -115,10 +128,13 @@ class ShardWriter:
         self._writer.add_key_value_metadata({_ROW_GROUPS.decode(): json.dumps(self._row_groups)})
         self._writer.close()
 
-    def write(self, sides: Sequence[pa.ListArray], corpus: pa.Array, line: pa.Array) -> None:
+    def write(
+        self, sides: Sequence[pa.ListArray], corpus: pa.Array, line: pa.Array, links: pa.ListArray | None = None
+    ) -> None:
         """Append pairs in row groups of `ROW_GROUP_PAIRS`. The last row group may be smaller."""
         lengths = [side.value_lengths().cast(pa.uint16()) for side in sides]
         columns = [*sides, *lengths, corpus.cast(self._schema.field("corpus").type), line]
+        columns += [] if links is None else [links]
         table = pa.Table.from_arrays(columns, schema=self._schema)
         for start in range(0, len(table), ROW_GROUP_PAIRS):
             group = table.slice(start, ROW_GROUP_PAIRS)
@@ -180,6 +196,15 @@ class TokenShards:
         both = [np.concatenate([table[name].to_numpy() for table in tables]) for name in _LENGTHS]
         return np.stack(both, axis=1).astype(np.int64)
 
+    def weights(self, groups: Sequence[int], by_corpus: Mapping[str, float]) -> np.ndarray:
+        """Return the weight of each pair in these row groups, [N]: the weight of its corpus, or 0 if it has none."""
+        parts = [np.zeros(0)]
+        for group in groups:
+            for chunk in self._read(self.groups[group], ("corpus",))["corpus"].chunks:
+                of_name = np.array([by_corpus.get(name, 0.0) for name in chunk.dictionary.to_pylist()])
+                parts.append(of_name[chunk.indices.to_numpy()])
+        return np.concatenate(parts)
+
     def read(self, groups: Sequence[int]) -> TokenPairs:
         """Return the pairs of these row groups, in this order.
 
@@ -187,7 +212,12 @@ class TokenShards:
             DataError: a row group is damaged.
         """
         parts = [self._read_checked(self.groups[group]) for group in groups]
-        return TokenPairs(_joined([part.source for part in parts]), _joined([part.target for part in parts]))
+        links = [part.links for part in parts if part.links]
+        return TokenPairs(
+            _joined([part.source for part in parts]),
+            _joined([part.target for part in parts]),
+            _joined(links) if links else None,
+        )
 
     def origins(self, groups: Sequence[int], rows: np.ndarray) -> list[str]:
         """Return the origin of some pairs of these row groups, each as `corpus:line`."""
@@ -203,7 +233,8 @@ class TokenShards:
             raise DataError(f"{_name(group)}: damaged token shard: it cannot be read ({error}): {_REMEDY}") from None
 
     def _read_checked(self, group: RowGroup) -> TokenPairs:
-        pairs = _pairs(self._read(group, (*SIDES, *_LENGTHS)))
+        has_links = self._footers[group.file].schema.to_arrow_schema().get_field_index(LINKS) >= 0
+        pairs = _pairs(self._read(group, (*SIDES, *_LENGTHS, *([LINKS] if has_links else []))))
         if (found := _digest(pairs)) != group.digest:
             raise DataError(
                 f"{_name(group)}: damaged token shard: its hash should be {group.digest} and is {found}: {_REMEDY}"
@@ -232,7 +263,8 @@ def _name(group: RowGroup) -> str:
 
 
 def _pairs(table: pa.Table) -> TokenPairs:
-    return TokenPairs(_side(table["source"]), _side(table["target"]))
+    links = _side(table[LINKS]) if LINKS in table.column_names else None
+    return TokenPairs(_side(table["source"]), _side(table["target"]), links)
 
 
 def _side(column: pa.ChunkedArray) -> SideTokens:
@@ -257,9 +289,9 @@ def _joined(sides: Sequence[SideTokens]) -> SideTokens:
 
 
 def _digest(pairs: TokenPairs) -> str:
-    """Return a hash of lengths and ids. It is the same on every machine."""
+    """Return a hash of lengths, ids and links. It is the same on every machine."""
     found = hashlib.blake2b(digest_size=16)
-    for side in (pairs.source, pairs.target):
+    for side in (pairs.source, pairs.target, *([pairs.links] if pairs.links else [])):
         found.update(side.lengths.astype("<u2").tobytes())
         found.update(side.ids.astype(f"<u{side.ids.itemsize}", copy=False).tobytes())
     return found.hexdigest()

@@ -2,9 +2,11 @@
 
 Each section of a recipe is a module of the same name: `train.seed` is in train.py. The other modules are:
 
-pipeline.py        the whole recipe, and the rules that hold between its sections filters.py         the options of
-`clean` that may differ between corpora section.py         the base class of all sections language_codes.py  ISO 639
-codes of languages renamed.py         earlier names of options and values
+- pipeline.py: the whole recipe, and the rules that hold between its sections
+- filters.py: the options of `clean` that may differ between corpora
+- section.py: the base class of all sections
+- language_codes.py: ISO 639 codes of languages
+- renamed.py: earlier names of options and values
 
 The same object is the YAML recipe, the form in the Prefect UI, the input of every stage, the configuration that
 `torchrun` receives and the parameters that MLflow logs. Paths on this machine, server addresses and secrets are
@@ -16,32 +18,35 @@ from nmt_core.config.budget import BudgetConfig
 from nmt_core.config.clean import CROSS_ENTROPY_DIFFERENCE, CleanConfig, ScoreRule
 from nmt_core.config.corpus import CorpusConfig, MonolingualCorpus, ParallelCorpus, ToyCorpusConfig
 from nmt_core.config.encode import EncodeConfig
-from nmt_core.config.evaluate import EvaluateConfig, Kept, MustTranslate
+from nmt_core.config.evaluate import BuiltInMetric, EvaluateConfig, Kept, Metric, MustTranslate
 from nmt_core.config.export import PRECISIONS, ExportConfig, Precision
 from nmt_core.config.filters import FilterConfig, FilterOverride
 from nmt_core.config.languages import OTHER_SIDE, SIDES, LanguagesConfig, Side
 from nmt_core.config.mix import MixConfig, MixRule
 from nmt_core.config.model import ModelConfig, RnnConfig
 from nmt_core.config.pipeline import PipelineConfig
-from nmt_core.config.registry import METRICS, MetricName, RegistryConfig, SignificanceTest
+from nmt_core.config.registry import MetricName, RegistryConfig, SignificanceTest
+from nmt_core.config.rounds import RoundsConfig
 from nmt_core.config.schedule import ScheduleConfig
 from nmt_core.config.search import SearchConfig
 from nmt_core.config.section import Section
 from nmt_core.config.split import SplitConfig
-from nmt_core.config.synthesis import MadeFrom, Rejected, SynthesisConfig, SyntheticPart
+from nmt_core.config.synthesis import REVERSE, MadeFrom, Rejected, SynthesisConfig, SyntheticPart
 from nmt_core.config.tokenizer import Pretokenizing, TokenizerConfig
-from nmt_core.config.train import TrainConfig
+from nmt_core.config.train import CurriculumPhase, TrainConfig
 
 __all__ = [
     "CROSS_ENTROPY_DIFFERENCE",
-    "METRICS",
     "OTHER_SIDE",
     "PRECISIONS",
+    "REVERSE",
     "SIDES",
     "AverageConfig",
     "BudgetConfig",
+    "BuiltInMetric",
     "CleanConfig",
     "CorpusConfig",
+    "CurriculumPhase",
     "EncodeConfig",
     "EvaluateConfig",
     "ExportConfig",
@@ -50,6 +55,7 @@ __all__ = [
     "Kept",
     "LanguagesConfig",
     "MadeFrom",
+    "Metric",
     "MetricName",
     "MixConfig",
     "MixRule",
@@ -63,6 +69,7 @@ __all__ = [
     "RegistryConfig",
     "Rejected",
     "RnnConfig",
+    "RoundsConfig",
     "ScheduleConfig",
     "ScoreRule",
     "SearchConfig",

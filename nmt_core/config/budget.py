@@ -11,7 +11,7 @@ class BudgetConfig(Section):
     """Limits on the time of training, over all its attempts.
 
     When a limit is reached, training stops with a checkpoint, and resumes from it if the limit is raised. A budget
-    never changes a result, so no artifact is made anew because of it. The other stages are short, have no checkpoints
+    never changes a result, so no artifact is made again because of it. The other stages are short, have no checkpoints
     and are not limited.
     """
 

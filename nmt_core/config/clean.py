@@ -1,19 +1,11 @@
 """`clean`: normalisation, filters, deduplication and decontamination of the training text."""
 
-import shlex
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from nmt_core.config.filters import FilterConfig, FilterOverride, Share
-from nmt_core.config.section import Section, later
-
-
-def _is_command(text: str) -> str:
-    if text and not shlex.split(text):
-        raise ValueError("names no program: write the command, or leave it empty")
-    return text
-
+from nmt_core.config.section import Command, Section, later
 
 CROSS_ENTROPY_DIFFERENCE = "cross-entropy-difference"
 """Name of the scorer that is built into the package."""
@@ -27,7 +19,7 @@ class ScoreRule(Section):
     or module:function. A function gets pairs and returns a number for each. A cross-entropy difference of 0 or more
     means that a pair is more like the domain than like the text as a whole. With `command`, this is any name for the
     score."""
-    command: Annotated[str, AfterValidator(_is_command)] = ""
+    command: Command = ""
     """Program that reads lines of source, tab, target, and writes one number for each, such as `bicleaner-ai-classify
     --score_only --scol 1 --tcol 2 -q - - MODEL`. It runs without a shell. The contents of the files that the command
     names, including the program, are part of the fingerprint. Empty means that `scorer` is a function."""

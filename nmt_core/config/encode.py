@@ -2,7 +2,7 @@
 
 from pydantic import Field, model_validator
 
-from nmt_core.config.section import Section, Seed
+from nmt_core.config.section import Section, Seed, later
 
 
 class EncodeConfig(Section):
@@ -21,6 +21,18 @@ class EncodeConfig(Section):
     the space."""
     seed: Seed = 1
     """Random seed of the segmentations."""
+    alignments: bool = later(False)
+    """Align the pieces of each pair by statistics of the training text (IBM model 2 in both directions, Dyer et al.
+    2013), for `model.alignment_layer`."""
+
+    @model_validator(mode="after")
+    def _aligns_one_segmentation(self) -> "EncodeConfig":
+        if self.alignments and self.subword_sampling:
+            raise ValueError(
+                f"alignments=true needs one segmentation of each text, but subword_sampling={self.subword_sampling} "
+                "makes others: set subword_sampling to 0"
+            )
+        return self
 
     @model_validator(mode="after")
     def _samples_differ(self) -> "EncodeConfig":

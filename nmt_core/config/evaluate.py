@@ -1,11 +1,16 @@
 """`evaluate`: scores and sample translations of the exported model."""
 
 import re
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
-from nmt_core.config.section import Section
+from nmt_core.config.section import Command, Section, later
+
+BuiltInMetric = Literal["TER", "chrF++", "spBLEU"]
+"""Metric of sacreBLEU that `evaluate.metrics` adds to BLEU and chrF."""
+BUILT_IN_METRICS: tuple[BuiltInMetric, ...] = get_args(BuiltInMetric)
+_ALWAYS = ("BLEU", "chrF", "BLEU ko-mecab", "BLEU no UNK")
 
 
 def _is_one_line(text: str) -> str:
@@ -45,6 +50,57 @@ class MustTranslate(Section):
     addresses, placeholders such as %s or {name}, and mark-up tags."""
 
 
+class Metric(Section):
+    """Score of the test sets beside BLEU and chrF: a metric of sacreBLEU, or a program.
+
+    A recipe may give the name of a metric of sacreBLEU alone, as in `- TER`.
+    """
+
+    name: str = Field(pattern="^[A-Za-z0-9][A-Za-z0-9._+ -]*$", max_length=60)
+    """Name: TER (Snover et al. 2006, lower is better), chrF++ (Popović 2017) or spBLEU (Goyal et al. 2022). With
+    `command`, any other name, such as COMET-22."""
+    vocabulary: str = ""
+    """Path of the SentencePiece model by which spBLEU finds words. Empty means the vocabulary of FLORES-200, if
+    sacreBLEU has downloaded it on this machine before. Evaluation downloads nothing."""
+    command: Command = ""
+    """Program that judges translations. It reads one JSON object a line, with `source`, `translation` and `reference`,
+    and writes one number a line. It runs without a shell, once for each test set. The score is the mean of its numbers.
+    The contents of the files that the command names, including the program, are part of the fingerprint. A program
+    that fails is left out of the scores with its reason, and stops nothing else."""
+    version: str = Field("", max_length=60)
+    """Version of the program, for the signature of its score. A new version evaluates anew."""
+    checkpoint: str = ""
+    """Path of the model that the program uses, a file or a folder. Its hash is in the signature and in the fingerprint.
+    The command must name the model itself."""
+    factor: float = Field(1.0, gt=0)
+    """Factor by which the numbers of the program are multiplied, such as 100 for numbers from 0 to 1."""
+    max_seconds: float = Field(3_600, gt=0)
+    """Longest time for one test set, in seconds, after which the program is ended and left out of the scores."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_a_name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "Metric":
+        if self.name in _ALWAYS:
+            raise ValueError(f"name={self.name}: every evaluation has this score: remove it, or choose another name")
+        if self.command and self.name in BUILT_IN_METRICS:
+            raise ValueError(f"name={self.name} is a metric of sacreBLEU: remove command, or choose another name")
+        if not self.command and self.name not in BUILT_IN_METRICS:
+            raise ValueError(
+                f"name={self.name!r} is none of {', '.join(BUILT_IN_METRICS)}: write one of these, or the command of a "
+                "program that judges"
+            )
+        if self.vocabulary and self.name != "spBLEU":
+            raise ValueError(f"vocabulary has no effect on {self.name}, only on spBLEU: remove it")
+        options = [name for name in ("version", "checkpoint", "factor", "max_seconds") if name in self.model_fields_set]
+        if options and not self.command:
+            raise ValueError(f"{options[0]} has no effect without command: remove it, or write the command")
+        return self
+
+
 class EvaluateConfig(Section):
     """Scoring of the exported model."""
 
@@ -57,3 +113,13 @@ class EvaluateConfig(Section):
     interval_samples: int = Field(1_000, ge=0)
     """Number of resamples of a test set from which the 95% confidence interval of each score is computed. 0 means no
     intervals."""
+    metrics: tuple[Metric, ...] = later(())
+    """Further scores of each test set: TER, chrF++, spBLEU, and programs such as COMET. BLEU and chrF are always
+    computed."""
+
+    @model_validator(mode="after")
+    def _names_each_metric_once(self) -> "EvaluateConfig":
+        names = [metric.name for metric in self.metrics]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"metrics has the name {twice[0]!r} twice: remove one of the two, or name it otherwise")
+        return self

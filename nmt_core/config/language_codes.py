@@ -110,27 +110,29 @@ def canonical(tag: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def fit(tag: str, wanted: str) -> int:
+def fit(tag: str, expected_tag: str) -> int:
     """Return how well the tag of a text fits the language that is wanted. 0 means that it does not fit.
 
     The language must be the same, or one of the two the macro-language of the other: text in `no` fits `nb`. Scripts
     and regions must not contradict each other: `pt` fits `pt_BR`, and `pt_PT` does not. Text in `zh_TW` is in `Hant`.
     A higher number means that more parts agree.
     """
-    found, asked = parse_tag(tag), parse_tag(wanted)
-    if not found or not asked:
-        return _FIT if tag == wanted else 0
-    if found.language == asked.language:
+    parsed, expected = parse_tag(tag), parse_tag(expected_tag)
+    if not parsed or not expected:
+        return _FIT if tag == expected_tag else 0
+    if parsed.language == expected.language:
         rank = _FIT
-    elif found.language in _MEMBERS.get(asked.language, ()) or asked.language in _MEMBERS.get(found.language, ()):
+    elif parsed.language in _MEMBERS.get(expected.language, ()) or expected.language in _MEMBERS.get(
+        parsed.language, ()
+    ):
         rank = _MACRO_FIT
     else:
         return 0
-    scripts, regions = (found.known_script, asked.known_script), (found.region, asked.region)
+    scripts, regions = (parsed.known_script, expected.known_script), (parsed.region, expected.region)
     if any(all(pair) and pair[0] != pair[1] for pair in (scripts, regions)):
         return 0
     return (
         rank
-        + 2 * (bool(asked.known_script) and scripts[0] == scripts[1])
-        + (bool(asked.region) and regions[0] == regions[1])
+        + 2 * (bool(expected.known_script) and scripts[0] == scripts[1])
+        + (bool(expected.region) and regions[0] == regions[1])
     )

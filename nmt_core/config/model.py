@@ -17,17 +17,21 @@ class RnnConfig(Section):
     cell: Literal["rnn", "gru", "lstm"] = "gru"
     """Recurrent unit: the plain unit with tanh (Elman 1990), the gated hidden unit (Cho et al. 2014, section 2.3), or
     long short-term memory with a forget gate."""
-    attention: Literal["none", "additive", "dot"] = "additive"
+    attention: Literal["none", "additive", "dot", "general", "concat"] = "additive"
     """Access of the decoder to the source. `none`: one fixed vector (Cho et al. 2014, Sutskever et al. 2014).
-    `additive`: an alignment model (Bahdanau et al. 2015). `dot`: dot products with the decoder's own state (Luong et
-    al. 2015)."""
+    `additive`: an alignment model (Bahdanau et al. 2015). `dot`, `general` and `concat`: global attention with one of
+    three scores of the decoder's own state and an encoder's state (Luong et al. 2015, section 3.1): their dot product,
+    their product with a matrix between them, or a layer of tanh over both."""
+    input_feeding: bool = later(False)
+    """True if each step of the decoder also reads the attentional vector of the step before (Luong et al. 2015, section
+    3.3). Training then computes one target position after the other. Needs attention=dot, general or concat."""
     context: Literal["every_step", "first_state"] = "every_step"
     """Use of the fixed vector with attention=none. `every_step`: every step and the readout read it (Cho et al. 2014,
     appendix A). `first_state`: it is only the first state of the decoder (Sutskever et al. 2014)."""
     hidden_size: int = Field(1_000, ge=1)
     """Number of hidden units of a layer, in each direction."""
     alignment_size: int = Field(1_000, ge=1)
-    """Number of hidden units of the alignment model, with attention=additive."""
+    """Number of hidden units of the alignment model, with attention=additive or concat."""
     maxout_size: int = Field(500, ge=1)
     """Number of maxout units of the readout, each the larger of two values. Used with attention=additive and with
     context=every_step."""
@@ -37,9 +41,14 @@ class RnnConfig(Section):
     """True if an encoder of one direction reads the source from its end (Sutskever et al. 2014, section 3.3)."""
 
     @property
+    def is_global(self) -> bool:
+        """True if the attention is the global attention of Luong et al. (2015)."""
+        return self.attention in ("dot", "general", "concat")
+
+    @property
     def hands_over_states(self) -> bool:
         """True if the layers of the decoder start from the last states of the encoder's layers."""
-        return self.attention == "dot" or (self.attention == "none" and self.context == "first_state")
+        return self.is_global or (self.attention == "none" and self.context == "first_state")
 
     @property
     def state_size(self) -> int:
@@ -50,6 +59,11 @@ class RnnConfig(Section):
     def _fits_together(self) -> "RnnConfig":
         if self.context == "first_state" and self.attention != "none":
             raise ValueError(f"context=first_state needs attention=none, not {self.attention}: remove either")
+        if self.input_feeding and not self.is_global:
+            raise ValueError(
+                f"input_feeding=true feeds back the attentional vector, which attention={self.attention} does not "
+                "have: set attention to dot, general or concat, or remove input_feeding"
+            )
         if self.hands_over_states and self.bidirectional:
             raise ValueError(
                 "bidirectional=true gives each encoder layer two last states, but the decoder starts from one with "
@@ -106,9 +120,40 @@ class ModelConfig(Section):
     section 5.4)."""
     norm: Literal["post", "pre"] = "post"
     """Place of layer normalisation. `post`: after the residual sum, as published. `pre`: before the sub-layer."""
+    layer_norm_eps: float = later(1e-5, gt=0, le=1)
+    """Number that layer normalisation adds to the variance, so that it never divides by zero (Ba et al. 2016).
+    PyTorch and fairseq use 1e-5, Tensor2Tensor 1e-6."""
     tied_embeddings: Literal["three_way", "two_way", "none"] = "three_way"
     """Embedding matrices that share their weights. `three_way`: source, target and output. `two_way`: target and
     output."""
+
+    alignment_layer: int = later(0, ge=0)
+    """Number of the decoder layer, from 1, in which attention to the source learns word alignments (guided alignment,
+    Chen et al. 2016 and Garg et al. 2019). Alignments of translations then come from it. 0 means none. It needs
+    `encode.alignments`."""
+    alignment_heads: int = later(1, ge=1)
+    """Number of heads of `alignment_layer` that learn them."""
+
+    @model_validator(mode="after")
+    def _has_heads_to_align(self) -> "ModelConfig":
+        if self.alignment_layer and self.architecture == "rnn":
+            raise ValueError(
+                f"alignment_layer={self.alignment_layer} needs heads of attention, which architecture=rnn lacks: set "
+                "alignment_layer to 0"
+            )
+        if self.alignment_layer > self.decoder_layers:
+            raise ValueError(
+                f"alignment_layer={self.alignment_layer} is more than decoder_layers={self.decoder_layers}: lower it"
+            )
+        if self.alignment_heads > 1 and not self.alignment_layer:
+            raise ValueError(
+                f"alignment_heads={self.alignment_heads} has no effect with alignment_layer=0: set alignment_layer"
+            )
+        if self.alignment_layer and self.alignment_heads > self.num_heads:
+            raise ValueError(
+                f"alignment_heads={self.alignment_heads} is more than num_heads={self.num_heads}: lower it"
+            )
+        return self
 
     @model_validator(mode="after")
     def _is_a_recurrent_network_that_can_be(self) -> "ModelConfig":
@@ -137,11 +182,16 @@ class ModelConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _only_a_transformer_has_sub_layers(self) -> "ModelConfig":
+    def _only_a_transformer_has_sub_layers_and_norms(self) -> "ModelConfig":
         if self.architecture == "rnn" and self.decoder_autoregression != "self_attention":
             raise ValueError(
                 f"decoder_autoregression={self.decoder_autoregression} has no effect with architecture=rnn, which is "
                 "recurrent already: set architecture to transformer, or remove decoder_autoregression"
+            )
+        if self.architecture == "rnn" and self.layer_norm_eps != ModelConfig.model_fields["layer_norm_eps"].default:
+            raise ValueError(
+                f"layer_norm_eps={self.layer_norm_eps:g} has no effect with architecture=rnn, which has no layer "
+                "normalisation: set architecture to transformer, or remove layer_norm_eps"
             )
         return self
 

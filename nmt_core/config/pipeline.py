@@ -13,11 +13,12 @@ from nmt_core.config.languages import LanguagesConfig
 from nmt_core.config.mix import MixConfig
 from nmt_core.config.model import ModelConfig
 from nmt_core.config.registry import RegistryConfig
+from nmt_core.config.rounds import RoundsConfig
 from nmt_core.config.schedule import ScheduleConfig
 from nmt_core.config.search import SearchConfig
 from nmt_core.config.section import Section
 from nmt_core.config.split import SplitConfig
-from nmt_core.config.synthesis import SynthesisConfig
+from nmt_core.config.synthesis import REVERSE, SynthesisConfig
 from nmt_core.config.tokenizer import TokenizerConfig
 from nmt_core.config.train import TrainConfig
 
@@ -35,6 +36,7 @@ class PipelineConfig(Section):
     split: SplitConfig = SplitConfig()
     mix: MixConfig = MixConfig()
     synthesis: SynthesisConfig = SynthesisConfig()
+    rounds: RoundsConfig = RoundsConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     encode: EncodeConfig = EncodeConfig()
     model: ModelConfig = ModelConfig()
@@ -86,9 +88,23 @@ class PipelineConfig(Section):
                 "train.batching=packed needs model.architecture=transformer, because a recurrent network reads "
                 "sentences side by side: set train.batching to padded"
             )
+        if self.train.bptt_steps and self.model.architecture != "rnn":
+            raise ValueError(
+                f"train.bptt_steps={self.train.bptt_steps} has no effect on a Transformer, which has no recurrent "
+                "layers: set model.architecture to rnn, or remove train.bptt_steps"
+            )
         if self.tokenizer.vocabularies == "separate" and self.model.tied_embeddings == "three_way":
             raise ValueError(
                 "tokenizer.vocabularies=separate leaves nothing to tie three ways: set model.tied_embeddings to two_way"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_alignments_to_learn(self) -> "PipelineConfig":
+        if self.model.alignment_layer and not self.encode.alignments:
+            raise ValueError(
+                f"model.alignment_layer={self.model.alignment_layer} has nothing to learn from: set encode.alignments "
+                "to true as well"
             )
         return self
 
@@ -113,22 +129,44 @@ class PipelineConfig(Section):
     def _names_its_own_corpora(self) -> "PipelineConfig":
         names = {corpus.name for corpus in self.corpus.train} or {"toy"}
         synthetic = {part.name for part in self.synthesis.parts}
-        asked = {
+        named = {
             f"mix.corpora.{n}.corpus": rule.corpus
             for n, rule in enumerate(self.mix.corpora)
             if rule.corpus not in synthetic
         }
         alone = {corpus.name for corpus in self.corpus.monolingual}
-        asked |= {
+        named |= {
             f"clean.overrides.{n}.corpus": rule.corpus
             for n, rule in enumerate(self.clean.overrides)
             if rule.corpus not in alone
         }
         if self.clean.in_domain not in {corpus.name for corpus in self.corpus.dev}:
-            asked["clean.in_domain"] = self.clean.in_domain
-        for place, name in asked.items():
+            named["clean.in_domain"] = self.clean.in_domain
+        for place, name in named.items():
             if name and name not in names:
                 raise ValueError(f"{place}={name!r} is not in corpus.train ({', '.join(sorted(names))}): correct it")
+        return self
+
+    @model_validator(mode="after")
+    def _has_text_for_rounds(self) -> "PipelineConfig":
+        if self.rounds.count and not any(REVERSE in part.teachers for part in self.synthesis.parts):
+            raise ValueError(
+                f"rounds.count={self.rounds.count}: no part of synthesis.parts has `teachers: {REVERSE}`, so no round "
+                "would differ from the one before: add one, or set rounds.count to 0"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_text_in_each_phase(self) -> "PipelineConfig":
+        parallel = [corpus.name for corpus in self.corpus.train] or ["toy"]
+        names = (parallel if self.synthesis.train_on_parallel else []) + [part.name for part in self.synthesis.parts]
+        for number, phase in enumerate(self.train.curriculum):
+            for name in phase.corpora:
+                if name not in names:
+                    raise ValueError(
+                        f"train.curriculum.{number}.corpora: {name!r} is not in the training text "
+                        f"({', '.join(sorted(names))}): correct it"
+                    )
         return self
 
     @model_validator(mode="after")

@@ -1,13 +1,12 @@
 """`registry`: name of the model, and the gate that it must pass to become champion."""
 
-from typing import Literal, Self, get_args
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from nmt_core.config.section import Section
 
-MetricName = Literal["BLEU", "chrF"]
-METRICS: tuple[MetricName, ...] = get_args(MetricName)
+MetricName = Literal["BLEU", "chrF", "chrF++"]
 SignificanceTest = Literal["bootstrap", "randomisation"]
 
 

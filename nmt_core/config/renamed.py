@@ -3,7 +3,7 @@
 A recipe must use the present names. For an earlier one, `nmt_core.recipes.recipe` reports the new name, and `nmt
 recipes --upgrade` rewrites the file. Everything else that was stored under an earlier name is read as it is: runs,
 bundles, weights, parameters of deployments. Fingerprints use the first name of each option, so that a new name does not
-make any artifact anew.
+make any artifact again.
 """
 
 from collections.abc import Iterator, Mapping

@@ -19,6 +19,9 @@ Fault = Literal[
 """Status of a translation with a fault that a comparison with its source shows. Of several, the first one counts."""
 
 
+_SAMPLED_CANDIDATES = 32
+
+
 class SearchConfig(Section):
     """Search for translations, by beam search or by sampling."""
 
@@ -75,6 +78,13 @@ class SearchConfig(Section):
     repetition_penalty: float = later(1.0, ge=1, le=100)
     """Factor by which the log-probabilities of tokens that the translation already has are multiplied (Keskar et al.
     2019). 1 means no penalty."""
+    rerank: Literal["none", "mbr"] = later("none")
+    """Choice among the candidates of a line. `none`: by the method of the search. `mbr`: minimum Bayes risk, the
+    candidate with the highest mean chrF against all candidates (Kumar and Byrne 2004, Eikema and Aziz 2020). It suits
+    samples. Scores stay the model's own. chrF then no longer judges the translations impartially."""
+    candidates: int = later(0, ge=0, le=64)
+    """Number of candidates with rerank=mbr: the best of a beam, or independent samples. 0 means `beam_size` with
+    method=beam, and 32 with method=sample."""
     batch_tokens: int = Field(2_048, ge=16)
     """Number of source tokens translated together, padding included."""
     precision: Literal["fastest", "fp32", "int8", "fp16"] = "fastest"
@@ -87,6 +97,14 @@ class SearchConfig(Section):
     alignments: Literal["none", "words", "pieces"] = "none"
     """Alignments to return with each translation, from the model's attention: between words (separated by white space),
     between pieces of the vocabulary, or none. They take more time, and the memory of the fp32 graphs."""
+
+    @property
+    def of_candidates(self) -> "SearchConfig":
+        """Search that returns all candidates of a line, if they are reranked. Otherwise this search."""
+        if self.rerank == "none":
+            return self
+        usual = self.beam_size if self.method == "beam" else _SAMPLED_CANDIDATES
+        return self.model_copy(update={"n_best": max(self.candidates or usual, self.n_best)})
 
     @property
     def limits_repetition(self) -> bool:
@@ -106,6 +124,13 @@ class SearchConfig(Section):
     def _fits_together(self) -> "SearchConfig":
         if self.method == "beam" and self.n_best > self.beam_size:
             raise ValueError(f"n_best={self.n_best} is more than beam_size={self.beam_size}: raise beam_size")
+        if self.candidates and self.rerank == "none":
+            raise ValueError(f"candidates={self.candidates} has no effect with rerank=none: set rerank to mbr")
+        if self.rerank != "none" and self.method == "beam" and not 1 < self.of_candidates.n_best <= self.beam_size:
+            raise ValueError(
+                f"rerank={self.rerank} chooses among {self.of_candidates.n_best} candidates of a beam of "
+                f"{self.beam_size}: set beam_size to 2 or more, and to candidates or more, or set method to sample"
+            )
         if self.min_length > self.max_length_offset:
             raise ValueError(
                 f"min_length={self.min_length} is more than max_length_offset={self.max_length_offset}, which is the "

@@ -1,14 +1,25 @@
 """Base class of all sections: a frozen group of options that becomes a form in the Prefect UI."""
 
 import re
+import shlex
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from nmt_core.config.renamed import with_present_names
 
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 """Seed of a random generator. PyTorch's takes no larger one."""
+
+
+def _is_command(text: str) -> str:
+    if text and not shlex.split(text):
+        raise ValueError("names no program: write the command, or leave it empty")
+    return text
+
+
+Command = Annotated[str, AfterValidator(_is_command)]
+"""Program with its arguments, in the syntax of a POSIX shell, which runs without a shell. Empty means none."""
 LARGE = 2**53
 """Bounds from here on come from the width of an integer, and tell a reader nothing."""
 _SCALARS = {"integer", "number", "string", "boolean"}
@@ -33,7 +44,7 @@ def _shape_forms(schema: dict[str, Any]) -> None:
 
 def _escaped(text: str) -> str:
     """Escape the tags in Markdown, except in code."""
-    return re.sub(r"`[^`]*`|<", lambda found: "\\<" if found[0] == "<" else found[0], text)
+    return re.sub(r"`[^`]*`|<", lambda match: "\\<" if match[0] == "<" else match[0], text)
 
 
 def _without_none(field: dict[str, Any]) -> None:

@@ -15,6 +15,10 @@ Rejected = Literal["empty", "cut", "unfinished", "prefix_unknown", "unknown", Fa
 """Status of a translation that tells of a fault. The statuses are the same as in the output of `nmt translate`."""
 
 
+REVERSE = "reverse"
+"""Name of the teacher that is the newest model of the other direction, in a run with `rounds`."""
+
+
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
@@ -35,7 +39,8 @@ class SyntheticPart(Section):
     """Names of the corpora of `corpus.monolingual`, or of `corpus.train`, to take. Empty means all of the language."""
     teachers: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = Field(min_length=1)
     """Models that translate: models:/NAME@ALIAS, models:/NAME/VERSION, export/FINGERPRINT, or the folder of a bundle.
-    Of several models, each translates an equal share of the sentences, chosen by the hash of the sentence."""
+    Of several models, each translates an equal share of the sentences, chosen by the hash of the sentence. `reverse` is
+    the newest model of the other direction, in a run with `rounds`."""
     search: SearchConfig = SearchConfig()
     """Search of the teachers."""
     choose: Literal["first", "bleu", "chrf"] = "first"
@@ -63,6 +68,11 @@ class SyntheticPart(Section):
             raise ValueError(
                 f"choose={self.choose} has one translation to choose from: set search.n_best, for example to "
                 f"{max(4, self.search.beam_size)}"
+            )
+        if REVERSE in self.teachers and (len(self.teachers) > 1 or self.text != "target_monolingual"):
+            raise ValueError(
+                f"the teacher {REVERSE} translates alone, and from the target language: remove the other teachers, and "
+                "set text to target_monolingual"
             )
         if twice := [name for name in dict.fromkeys(self.teachers) if self.teachers.count(name) > 1]:
             raise ValueError(f"teachers has {twice[0]} twice: remove one")

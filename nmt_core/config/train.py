@@ -1,10 +1,26 @@
 """`train`: optimisation, validation and checkpoints."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from nmt_core.config.section import Section, Seed
+from nmt_core.config.section import Section, Seed, later
+
+
+class CurriculumPhase(Section):
+    """Part of a training that reads its own mix of the training corpora."""
+
+    name: str = Field(pattern="^[A-Za-z0-9._-]+$")
+    """Name of the phase, used in logs and reports."""
+    corpora: dict[str, Annotated[float, Field(gt=0)]] = later({})
+    """Corpora to read, each with the number of times that an epoch of the phase reads its pairs. 0.5 reads half of
+    them, drawn anew in each epoch. Corpora that are not named are not read. Empty means the whole training text, as
+    `mix` made it."""
+    updates: int = later(0, ge=0)
+    """Number of updates after which the next phase begins. 0 means no limit. The last phase ends with `max_updates`."""
+    patience: int = later(0, ge=0)
+    """Number of validations without a better `stop_on` in this phase after which the next phase begins, or training
+    stops. 0 means no limit."""
 
 
 class TrainConfig(Section):
@@ -16,7 +32,7 @@ class TrainConfig(Section):
     weights. The vocabulary and the `model` section must be the same as in this recipe."""
     start_optimizer: Literal["fresh", "kept"] = "fresh"
     """Initial state of Adam's moments. `fresh`: zero. `kept`: from the last checkpoint of a `train/FINGERPRINT`. In
-    both cases the learning rate, the order of the data and the count of updates start anew."""
+    both cases the learning rate, the order of the data and the count of updates start from the beginning."""
     seed: Seed = 1
     """Random seed of the weights, of dropout and of the order of the data."""
     max_updates: int = Field(100_000, ge=1)
@@ -57,8 +73,14 @@ class TrainConfig(Section):
     """Epsilon of Adadelta."""
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     """Probability mass spread over the whole vocabulary (Vaswani et al. 2017, section 5.4)."""
+    alignment_weight: float = later(0.05, gt=0)
+    """Factor of the loss of guided alignment, used with `model.alignment_layer`: the cross-entropy of its attention,
+    in nats per target token (Garg et al. 2019: 0.05)."""
     max_gradient_norm: float = Field(0.0, ge=0)
     """Norm to which the gradient is clipped. 0 turns clipping off."""
+    bptt_steps: int = later(0, ge=0)
+    """Number of positions after which the gradient of a recurrent layer through time is cut: truncated back-propagation
+    through time (Williams and Peng 1990). 0 means never. Needs model.architecture=rnn."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Number format of the matrix products. The rest is computed in fp32. `auto` means bf16 if the hardware has it,
     else fp32."""
@@ -94,7 +116,11 @@ class TrainConfig(Section):
     fails."""
     patience: int = Field(0, ge=0)
     """Number of validations without a better `stop_on` after which training stops. 0 means that it never stops
-    early."""
+    early. The phases of a `curriculum` have their own."""
+    curriculum: tuple[CurriculumPhase, ...] = later(())
+    """Phases of the training, in order. Each reads its own mix of the corpora, for example synthetic text first and
+    clean text last. The learning rate, Adam's moments and the count of updates continue from phase to phase. Empty
+    means that all updates read the whole training text."""
     stop_on: Literal["dev_loss", "bleu", "chrf"] = "dev_loss"
     """Dev set metric that `patience` watches, and by which `keep_best` chooses checkpoints."""
     dev_sentences: int = Field(0, ge=0)
@@ -137,5 +163,32 @@ class TrainConfig(Section):
             raise ValueError(
                 f"keep_best={self.keep_best} needs a score of every checkpoint, but checkpoint_every="
                 f"{self.checkpoint_every} is not a multiple of validate_every={self.validate_every}: change either"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_phases_that_end(self) -> "TrainConfig":
+        if not self.curriculum:
+            return self
+        if self.patience:
+            raise ValueError(
+                f"patience={self.patience} does not apply to a curriculum: set the patience of its phases instead"
+            )
+        names = [phase.name for phase in self.curriculum]
+        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+            raise ValueError(f"curriculum has two phases named {twice[0]}: rename one")
+        *earlier, last = self.curriculum
+        for number, phase in enumerate(earlier):
+            if not phase.updates and not phase.patience:
+                raise ValueError(f"curriculum.{number}: phase {phase.name} never ends: set its updates or its patience")
+        if last.updates:
+            raise ValueError(
+                f"curriculum.{len(earlier)}.updates={last.updates}: the last phase ends with max_updates="
+                f"{self.max_updates}: remove updates from it"
+            )
+        if (begin := sum(phase.updates for phase in earlier)) >= self.max_updates:
+            raise ValueError(
+                f"curriculum: phase {last.name} would begin after {begin:,} updates, but max_updates="
+                f"{self.max_updates}: raise max_updates, or shorten the phases"
             )
         return self

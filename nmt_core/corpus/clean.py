@@ -45,9 +45,9 @@ def identity(config: PipelineConfig) -> Identity:
     The files that a command names count by their content.
     """
     values = config.clean.model_dump(mode="json")
-    for knob in _WORD_LISTS:
-        if values[knob] and Path(values[knob]).is_file():  # the stage reports a missing file
-            values[knob] = sha256_of(Path(values[knob]))
+    for option in _WORD_LISTS:
+        if values[option] and Path(values[option]).is_file():  # the stage reports a missing file
+            values[option] = sha256_of(Path(values[option]))
     versions = {name: scorers.version("filters", name) for name in config.clean.filters}
     versions |= {rule.scorer: scorers.version("scorers", rule.scorer) for rule in config.clean.scores}
     values["versions"] = versions
@@ -118,7 +118,7 @@ class _Cleaning:
         self._skipped = dict(self._index.skipped)
         self._drops: list[str] = []
         self._notes: dict[str, dict[str, None]] = {}
-        self._has_documents = any(found.corpus.documents for found in self._judged.values())
+        self._has_documents = any(judged.corpus.documents for judged in self._judged.values())
         self._drops_alone: list[str] = []
 
     def judge(self) -> None:
@@ -136,12 +136,12 @@ class _Cleaning:
         held_out = self._write_down("held-out", self._held_out())
         for shard, tally in self._job.workers.map(judge_shard, self._raw_shards(held_out, rules)):
             storage.remove([shard.raw])
-            found = self._judged[shard.corpus]
-            found.shards.append(shard)
-            found.tally.add(tally)
-        for name, found in self._judged.items():
-            problem = _swapped(found, clean.max_swapped_share)
-            problem = problem or _in_another_language(found, languages, clean)
+            judged = self._judged[shard.corpus]
+            judged.shards.append(shard)
+            judged.tally.add(tally)
+        for name, judged in self._judged.items():
+            problem = _swapped(judged, clean.max_swapped_share)
+            problem = problem or _in_another_language(judged, languages, clean)
             if name not in self._skipped and problem:
                 self._skip(name, DataError(problem))
         if self._skipped.keys() >= set(self._names):
@@ -165,10 +165,10 @@ class _Cleaning:
         if not self._alone:
             return report
         tasks = [self._finish_task_alone(number, shard) for number, shard in enumerate(alone)]
-        found = self._finish(self._alone, tasks, "sentences").without_pairs()
-        parts = {"kept": found.items_out, "dropped": sum(found.dropped.values())}
-        require_sum("clean, monolingual text", found.items_in, parts)
-        return report.model_copy(update={"monolingual": found})
+        monolingual = self._finish(self._alone, tasks, "sentences").without_pairs()
+        parts = {"kept": monolingual.items_out, "dropped": sum(monolingual.dropped.values())}
+        require_sum("clean, monolingual text", monolingual.items_in, parts)
+        return report.model_copy(update={"monolingual": monolingual})
 
     def _finish(self, names: Sequence[str], tasks: Sequence[JudgedShard], unit: str) -> CleanReport:
         """Write the shards of some corpora, and return the report on them."""
@@ -321,14 +321,14 @@ def _swapped(judged: _Judged, most: float) -> str:
 def _in_another_language(judged: _Judged, languages: LanguagesConfig, clean: CleanConfig) -> str:
     """Return an error message if too many of the pairs have a side in one and the same other language."""
     for side, expected in languages_by_side(languages).items():
-        found: Counter[str] = getattr(judged.tally, f"{side}_languages")
+        counts: Counter[str] = getattr(judged.tally, f"{side}_languages")
         refused: Counter[str] = getattr(judged.tally, f"{side}_refused")
         language, count = next(iter(refused.most_common(1)), ("", 0))
         if clean.max_swapped_share == 1 and language in (languages.source, languages.target):
             continue  # swapped pairs are intended
-        if count >= _FEWEST_SWAPPED and count > found.total() * clean.max_other_language_share:
+        if count >= _FEWEST_SWAPPED and count > counts.total() * clean.max_other_language_share:
             return (
-                f"corpus {judged.corpus.name}: {count:,} of {found.total():,} {side} sides are identified as "
+                f"corpus {judged.corpus.name}: {count:,} of {counts.total():,} {side} sides are identified as "
                 f"{language!r}, not {expected!r}: correct `languages` or the corpus; if the text is in {expected!r} "
                 "after all, set clean.min_language_probability to 0 for this corpus in clean.overrides, or raise "
                 "clean.max_other_language_share"
@@ -338,25 +338,25 @@ def _in_another_language(judged: _Judged, languages: LanguagesConfig, clean: Cle
 
 def _order(config: PipelineConfig) -> list[str]:
     """Return the reasons in the order in which they are checked."""
-    return [*_filter_knobs(config), decontaminate.REASON, *exact.KNOBS]
+    return [*_filter_remedies(config), decontaminate.REASON, *exact.REMEDIES]
 
 
-def _filter_knobs(config: PipelineConfig) -> dict[str, str]:
+def _filter_remedies(config: PipelineConfig) -> dict[str, str]:
     """Return the option behind each filter's reason, including filters that are on for only one corpus."""
     corpora = ["", *(rule.corpus for rule in config.clean.overrides if rule.corpus)]
-    found = [filters.knobs(rules_for(config.clean, config.languages, corpus)) for corpus in corpora]
-    order = filters.knobs(rules_for(config.clean, config.languages, ""))
-    return order | {reason: knob for knobs in found for reason, knob in knobs.items()}
+    by_corpus = [filters.remedies(rules_for(config.clean, config.languages, corpus)) for corpus in corpora]
+    order = filters.remedies(rules_for(config.clean, config.languages, ""))
+    return order | {reason: remedy for remedies in by_corpus for reason, remedy in remedies.items()}
 
 
 def _nothing_left(config: PipelineConfig, report: CleanReport) -> str:
     reason, count = next(iter(report.dropped.items()))
-    knobs = _filter_knobs(config) | exact.KNOBS | {decontaminate.REASON: decontaminate.KNOB}
+    remedies = _filter_remedies(config) | exact.REMEDIES | {decontaminate.REASON: decontaminate.REMEDY}
     sample = next(sample for sample in report.samples if sample.reason == reason)
     value = f" ({sample.value})" if sample.value else ""
     return (
         f"clean: none of the {report.items_in:,} pairs is left; {reason!r} dropped most ({count:,}), for example in "
-        f"corpus {sample.corpus}, line {sample.line:,}{value}: change {knobs.get(reason, 'the file')}, or check "
+        f"corpus {sample.corpus}, line {sample.line:,}{value}: change {remedies.get(reason, 'the file')}, or check "
         "corpus.train and languages"
     )
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from nmt_core.config import SIDES, MonolingualCorpus, PipelineConfig
 from nmt_core.corpus import toy
 from nmt_core.corpus.fetching import partial
-from nmt_core.corpus.fetching.addresses import Resolution, WantedFile, only, scheme_of
+from nmt_core.corpus.fetching.addresses import RequestedFile, Resolution, only, scheme_of
 from nmt_core.corpus.fetching.fetcher import Fetcher, StoppedError
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.corpus.fetching.mirror import Mirror
@@ -150,12 +150,12 @@ class _Download:
                 self.fetcher.stop.set()
                 wait(tasks, _SECONDS_TO_STOP)
                 raise
-        found = [task.result() for task in tasks if not task.exception()]
-        if not any(corpus.role == "train" for corpus in found):
+        stored = [task.result() for task in tasks if not task.exception()]
+        if not any(corpus.role == "train" for corpus in stored):
             name, reason = next(iter(self.skipped.items()))
             raise StageError(f"download: no training corpus could be fetched; {name}: {reason}")
         self.supply.forget_parts()
-        return found
+        return stored
 
     def _start(self, role: Role, corpus: Corpus) -> "Future[StoredCorpus]":
         """Fetch one corpus in a daemon thread, so that a silent server cannot delay Ctrl-C."""
@@ -197,11 +197,11 @@ class _Download:
             raise StoppedError
         folder, placed = self.out / role, list[StoredFile]()
         try:
-            found, short = self._resolve(corpus)
+            resolution, short = self._resolve(corpus)
             source_column, target_column = columns_of(corpus)
-            for wanted, to in _places(found.files, folder / corpus.name):
-                asked = replace(wanted, member=corpus.member or wanted.member)
-                placed.append(self._bring(corpus, asked, to, placed, short=bool(short)))
+            for resolved, to in _places(resolution.files, folder / corpus.name):
+                requested = replace(resolved, member=corpus.member or resolved.member)
+                placed.append(self._bring(corpus, requested, to, placed, short=bool(short)))
             if short:
                 self.supply.lock.record_files(short, list(dict.fromkeys(file.address for file in placed)))
         except BaseException:
@@ -211,14 +211,14 @@ class _Download:
         return StoredCorpus(
             role=role,
             name=corpus.name,
-            licence=corpus.licence or found.licence or self.config.corpus.licence,
-            citation=corpus.citation or found.citation,
-            known_licence=found.licence,
-            known_citation=found.citation,
-            url=found.url,
+            licence=corpus.licence or resolution.licence or self.config.corpus.licence,
+            citation=corpus.citation or resolution.citation,
+            known_licence=resolution.licence,
+            known_citation=resolution.citation,
+            url=resolution.url,
             files=tuple(placed),
-            source_column=source_column or found.source_column,
-            target_column=target_column or found.target_column,
+            source_column=source_column or resolution.source_column,
+            target_column=target_column or resolution.target_column,
             encoding=corpus.encoding,
             documents="" if isinstance(corpus, MonolingualCorpus) else corpus.documents,
         )
@@ -226,47 +226,47 @@ class _Download:
     def _resolve(self, corpus: Corpus) -> tuple[Resolution, str]:
         """Return the files of a corpus, and its key in the lock file if a short address led to them."""
         try:
-            if found := resolve(corpus, self.config.languages):
-                return found, ""
+            if resolution := resolve(corpus, self.config.languages):
+                return resolution, ""
             key = short_key(corpus.address, self.config.languages)
             known = self.supply.lock.files_of(key)
             ask = None if self.config.corpus.offline else self.fetcher.json
             others = tuple(other.address for _, other in self.named)
             question = Question(corpus.address, self.config.languages, known, corpus.sha256, others, ask)
-            found = RESOLVERS[scheme_of(corpus.address)](question)
+            resolution = RESOLVERS[scheme_of(corpus.address)](question)
             if isinstance(corpus, MonolingualCorpus):
-                found = only(corpus.side, found)
+                resolution = only(corpus.side, resolution)
         except DataError as error:
             raise DataError(f"{label_of(corpus)}: {error}") from None
-        if not found.files:
+        if not resolution.files:
             raise DataError(
                 f"{label_of(corpus)}: {corpus.address}: corpus.offline is set, and the lock file does not list the "
                 "files of this address: run once with corpus.offline=false"
             )
-        return found, key
+        return resolution, key
 
     def _bring(
-        self, corpus: Corpus, wanted: WantedFile, to: Path, placed: list[StoredFile], *, short: bool
+        self, corpus: Corpus, file: RequestedFile, to: Path, placed: list[StoredFile], *, short: bool
     ) -> StoredFile:
         """Put one file into the artifact. Both sides of a corpus may be in one archive."""
         for other in placed:
-            if other.address in {wanted.address, wanted.otherwise}:
-                return other.model_copy(update={"side": wanted.side, "member": wanted.member})
+            if other.address in {file.address, file.otherwise}:
+                return other.model_copy(update={"side": file.side, "member": file.member})
         try:
-            supplied = self.supply.bring(wanted, to, short=short)
+            supplied = self.supply.bring(file, to, short=short)
         except DataError as error:
-            raise DataError(f"{label_of(corpus, wanted.side)}: {error}") from None
+            raise DataError(f"{label_of(corpus, file.side)}: {error}") from None
         return StoredFile(
             file=str(supplied.path.relative_to(self.out)),
             sha256=supplied.sha256,
             bytes=supplied.path.stat().st_size,
             address=supplied.address,
-            side=wanted.side,
-            member=wanted.member,
+            side=file.side,
+            member=file.member,
         )
 
 
-def _places(files: tuple[WantedFile, ...], stem: Path) -> list[tuple[WantedFile, Path]]:
+def _places(files: tuple[RequestedFile, ...], stem: Path) -> list[tuple[RequestedFile, Path]]:
     """Return each file with its path in the artifact, without a suffix.
 
     The name is news.source, or news.source.00002 if a side has several files.

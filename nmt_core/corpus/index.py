@@ -73,9 +73,9 @@ class StoredCorpus(BaseModel):
     @property
     def page(self) -> str:
         """Page about the corpus, or else the addresses of its files. Empty if this package makes the corpus itself."""
-        found = [address for address in self._addresses if address != _MADE_HERE]
-        more = len(found) - _SHOWN
-        return self.url or ", ".join(found[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+        addresses = [address for address in self._addresses if address != _MADE_HERE]
+        more = len(addresses) - _SHOWN
+        return self.url or ", ".join(addresses[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
     @property
     def _addresses(self) -> list[str]:
@@ -128,12 +128,12 @@ class CorpusIndex(BaseModel):
 
 def licence_files(download: Artifact, corpus: StoredCorpus) -> list[str]:
     """Return the names of members of a corpus's zip archives that hold its licence, such as the LICENSE of OPUS."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for path in dict.fromkeys(download.path / file.file for file in corpus.files):
         if path.suffix == ".zip" and path.is_file():
             with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
-                found |= dict.fromkeys(filter(_LICENCE_FILE.fullmatch, archive.namelist()))
-    return list(found)
+                names |= dict.fromkeys(filter(_LICENCE_FILE.fullmatch, archive.namelist()))
+    return list(names)
 
 
 def short_key(address: str, languages: LanguagesConfig) -> str:

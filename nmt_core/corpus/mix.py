@@ -43,8 +43,8 @@ def rates(config: MixConfig, shards: Sequence[str], workers: Workers) -> dict[st
     """Return the rate of each corpus in the shards (columns corpus, line)."""
     counts: dict[str, np.ndarray] = {}
     capped = frozenset(rule.corpus for rule in config.corpora if rule.max_pairs)
-    for found in workers.map(_count, [(shard, config.seed, capped) for shard in shards]):
-        for corpus, bins in found.items():
+    for bins_by_corpus in workers.map(_count, [(shard, config.seed, capped) for shard in shards]):
+        for corpus, bins in bins_by_corpus.items():
             counts[corpus] = counts.get(corpus, 0) + bins
     return rates_of(counts, config)
 
@@ -67,23 +67,23 @@ def rates_of(counts: Mapping[str, np.ndarray], config: MixConfig) -> dict[str, R
     }
 
 
-def mixed(pairs: pl.DataFrame, found: Mapping[str, Rate], seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+def mixed(pairs: pl.DataFrame, rates_by_corpus: Mapping[str, Rate], seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the pairs to train on, with repeated pairs in adjacent rows, and the pairs that are not drawn.
 
     `pairs` has the columns source, target, corpus and line. Any other columns are passed through.
     """
-    names = list(found)
+    names = list(rates_by_corpus)
 
     def of_corpus(values: Sequence[float | int | str], dtype: type[pl.DataType]) -> pl.Expr:
         return pl.col("corpus").replace_strict(names, list(values), return_dtype=dtype)
 
     draw = _draw(seed)
-    times = of_corpus([rate.times for rate in found.values()], pl.Float64)
+    times = of_corpus([rate.times for rate in rates_by_corpus.values()], pl.Float64)
     extra = (draw % (1 << _RATE_BITS)).cast(pl.Float64) / (1 << _RATE_BITS) < times % 1.0
-    is_under = draw // (1 << (64 - _CAP_BITS)) < of_corpus([rate.under for rate in found.values()], pl.UInt64)
+    is_under = draw // (1 << (64 - _CAP_BITS)) < of_corpus([rate.under for rate in rates_by_corpus.values()], pl.UInt64)
     drawn = pairs.with_columns(
         copies=pl.when(is_under).then(times.floor().cast(pl.UInt32) + extra.cast(pl.UInt32)).otherwise(0),
-        tag=of_corpus([f"{rate.tag} " if rate.tag else "" for rate in found.values()], pl.String),
+        tag=of_corpus([f"{rate.tag} " if rate.tag else "" for rate in rates_by_corpus.values()], pl.String),
     )
     left_out = drawn.filter(copies=0).drop("copies", "tag")
     taken = drawn.filter(pl.col("copies") > 0).with_columns(source=pl.col("tag") + pl.col("source"))

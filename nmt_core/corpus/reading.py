@@ -58,7 +58,7 @@ def held_out_sets(download: Artifact, role: Role, languages: LanguagesConfig) ->
     Raises:
         DataError: a set, or a row of it, cannot be read. A score on part of a set would be another score.
     """
-    found = {}
+    sets = {}
     for corpus in CorpusIndex.of(download).corpora:
         if corpus.role == role:
             pairs = pl.concat(rows(download, corpus, languages, max_line_bytes=1 << 24))
@@ -70,5 +70,5 @@ def held_out_sets(download: Artifact, role: Role, languages: LanguagesConfig) ->
                     f"{role} set {corpus.name}, line {row['line']:,}: {row['fault'].replace('_', ' ')}: repair the "
                     "line, because a dev or test set is used whole or not at all"
                 )
-            found[corpus.name] = pairs.select("source", "target")
-    return found
+            sets[corpus.name] = pairs.select("source", "target")
+    return sets

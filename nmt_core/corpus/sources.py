@@ -8,7 +8,7 @@ artifact. Nothing here uses the network, because `nmt plan` needs the identity t
 from typing import Any
 
 from nmt_core.config import CorpusConfig, LanguagesConfig, MonolingualCorpus, ParallelCorpus, PipelineConfig
-from nmt_core.corpus.fetching.addresses import Resolution, WantedFile, resolve_alone, resolve_here, scheme_of
+from nmt_core.corpus.fetching.addresses import RequestedFile, Resolution, resolve_alone, resolve_here, scheme_of
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.corpus.fetching.mirror import Mirror
 from nmt_core.corpus.index import MONOLINGUAL, ROLES, Role, short_key
@@ -89,14 +89,14 @@ def _identity_of(files: Corpus, config: PipelineConfig, lock: Lockfile, mirror: 
     parts |= {name: getattr(files, name) for name in _READING if hasattr(files, name)}
     values: dict[str, Any] = {"name": files.name} | {name: part for name, part in parts.items() if part}
     try:
-        found = resolve(files, config.languages)
+        resolution = resolve(files, config.languages)
     except DataError as error:
         raise DataError(f"{label_of(files)}: {error}") from None
-    if found is None:
+    if resolution is None:
         key = short_key(files.address, config.languages)
         contents = [files.sha256] if files.sha256 else [lock.sha256(file) or file for file in lock.files_of(key)]
         return values | {"address": key, "files": contents}
-    for file in found.files:
+    for file in resolution.files:
         try:
             values.setdefault(file.side, []).append(_content_of(file, lock, mirror))
         except DataError as error:
@@ -104,7 +104,7 @@ def _identity_of(files: Corpus, config: PipelineConfig, lock: Lockfile, mirror: 
     return values
 
 
-def _content_of(file: WantedFile, lock: Lockfile, mirror: Mirror) -> str:
+def _content_of(file: RequestedFile, lock: Lockfile, mirror: Mirror) -> str:
     """Return the sha256 of the file if it is known before a download, or else its address."""
     if scheme_of(file.address):
         return file.sha256 or lock.sha256(file.address) or file.address

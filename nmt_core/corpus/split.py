@@ -30,7 +30,7 @@ CARVED = "held-out"
 
 _SHARED = "shares_a_side"
 _NOT_DRAWN = "not_drawn"
-_KNOBS_OF_CLEAN = {"decontaminate", "ngram_words", "short_ngram_words"}
+_OPTIONS_OF_CLEAN = {"decontaminate", "ngram_words", "short_ngram_words"}
 
 
 class MixedCorpus(BaseModel):
@@ -133,7 +133,7 @@ def identity(config: PipelineConfig) -> Identity:
     values = {name: getattr(config, name).model_dump(mode="json") for name in ("split", "mix", "languages")}
     synthetic = {part.name for part in config.synthesis.parts}  # made later, from the text of this stage
     values["mix"]["corpora"] = [rule for rule in values["mix"]["corpora"] if rule["corpus"] not in synthetic]
-    return values | {"clean": config.clean.model_dump(mode="json", include=_KNOBS_OF_CLEAN)}
+    return values | {"clean": config.clean.model_dump(mode="json", include=_OPTIONS_OF_CLEAN)}
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SplitReport:
@@ -240,11 +240,11 @@ def _split(
             )
             for number, shard in enumerate(alone)
         ]
-        for number, found in enumerate(job.workers.map(_split_shard, tasks)):
-            total.add(found)
+        for number, part in enumerate(job.workers.map(_split_shard, tasks)):
+            total.add(part)
             job.reporter.progress(number + 1, len(tasks), f"{counted(total.train.total(), 'pair')} to train on")
-        for found in job.workers.map(_split_alone, tasks_alone):
-            total.add(found)
+        for part in job.workers.map(_split_alone, tasks_alone):
+            total.add(part)
     finally:
         storage.remove_folder(scratch)
     storage.sweep(str(out))
@@ -339,8 +339,8 @@ def _without_leaks(pairs: pl.DataFrame, leaks: decontaminate.HeldOut | None) -> 
     """Split off the pairs that share a run of words with held-out text, with the name of the set as a column `set`."""
     if not leaks:
         return pairs, pairs.clear().with_columns(set=pl.lit(None, pl.String))
-    found = leaks.find(pairs.with_columns(normalize.key(pl.col(side)).name.suffix("_key") for side in SIDES))
-    return pairs.filter(found.is_null()), pairs.with_columns(set=found).filter(found.is_not_null())
+    leaking = leaks.find(pairs.with_columns(normalize.key(pl.col(side)).name.suffix("_key") for side in SIDES))
+    return pairs.filter(leaking.is_null()), pairs.with_columns(set=leaking).filter(leaking.is_not_null())
 
 
 def _counts(values: pl.Series) -> Counter[str]:

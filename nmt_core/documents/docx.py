@@ -125,7 +125,7 @@ def read_docx(content: bytes, name: str, options: Options) -> Document:
             f"{name}: cannot be read as .docx ({error}): save it again as .docx, without a password"
         ) from None
     if not bodies:
-        raise DataError(f"{name}: has no word/document.xml, so it is no Word document: save it again as .docx")
+        raise DataError(f"{name}: has no word/document.xml, so it is not a Word document: save it again as .docx")
     return _Docx(content, [_part(texts[entry], entry, f"{name}, {entry}") for entry in texts])
 
 
@@ -322,8 +322,8 @@ class _Reader:
                 layout.add_run(unit)
             else:
                 layout.add_mark(unit)
-        if found := layout.built():
-            segment, render = found
+        if built := layout.built():
+            segment, render = built
             first, last = group[0], group[-1]
             start = first.start if isinstance(first, _Run) else first[0].start
             end = last.end if isinstance(last, _Run) else last[-1].end
@@ -440,15 +440,15 @@ class _Layout:
         for call in self._calls:
             call(builder)
         builder.in_order = self._in_order
-        found = builder.built()
-        if not found:
+        built = builder.built()
+        if not built:
             return None
         formats = [self._base]
         for item in self._items:
-            if item.end <= found.start and item.markup is not None and item.markup.startswith(_FORMAT):
+            if item.end <= built.start and item.markup is not None and item.markup.startswith(_FORMAT):
                 formats = [*formats, item.markup[1:]] if len(item.markup) > 1 else formats[:-1]
-        before, after = self._written(0, found.start), self._written(found.end, len(self._draft))
-        return found.segment, lambda pieces: f"{before}{_rendered(pieces, formats)}{after}"
+        before, after = self._written(0, built.start), self._written(built.end, len(self._draft))
+        return built.segment, lambda pieces: f"{before}{_rendered(pieces, formats)}{after}"
 
     def _end_format(self) -> None:
         if self._inner is not None:

@@ -92,7 +92,7 @@ def open_document(content: bytes, form: str, name: str, options: Options) -> Doc
 
 
 def require_no_document(stream: ByteStream) -> None:
-    """Check that a text is no document that would be ruined if it were translated line by line.
+    """Check that a text is not a document that would be ruined if it were translated line by line.
 
     Raises:
         DataError: it begins as a document does, and its name does not say that it is text.

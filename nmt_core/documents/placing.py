@@ -65,17 +65,17 @@ def _as_in_the_source(segment: Segment) -> Pieces:
 
 
 def _nodes(tags: Sequence[Tag], numbers: range) -> list[_Node]:
-    found, skip = [], -1
+    nodes, skip = [], -1
     for number in numbers:
         tag = tags[number]
         if number <= skip:
             continue
         if tag.role == "open" and tag.partner > number:
             skip = tag.partner
-            found.append(_Node(tag, tags[skip], _nodes(tags, range(number + 1, skip))))
+            nodes.append(_Node(tag, tags[skip], _nodes(tags, range(number + 1, skip))))
         else:
-            found.append(_Node(tag))
-    return found
+            nodes.append(_Node(tag))
+    return nodes
 
 
 class _Placing:
@@ -165,15 +165,15 @@ class _Placing:
         if not covered.strip():
             place = self._place_alone(node.tag, start, low, high)
             return place, place
-        found = self._verbatim(covered, start, low, high) if node.tag.role == "kept" else None
-        if not found and (linked := self._linked(start, end)):
-            found = self._without_marks(*linked, covered)
-        if not found and node.tag.role != "kept":
-            found = self._verbatim(covered, start, low, high) or self._proportional(start, end)
-        if not found:
+        span = self._verbatim(covered, start, low, high) if node.tag.role == "kept" else None
+        if not span and (linked := self._linked(start, end)):
+            span = self._without_marks(*linked, covered)
+        if not span and node.tag.role != "kept":
+            span = self._verbatim(covered, start, low, high) or self._proportional(start, end)
+        if not span:
             place = self._snapped(start)
             return place, place
-        return min(max(found[0], low), high), min(max(found[1], low), high)
+        return min(max(span[0], low), high), min(max(span[1], low), high)
 
     def _linked(self, start: int, end: int) -> tuple[int, int] | None:
         """Return the longest run of words that are linked to the words between two places of the source."""
@@ -207,9 +207,9 @@ class _Placing:
         begin, stop = max(low, expected - _NEAR), min(high, expected + _NEAR)
         for flags in (re.NOFLAG, re.IGNORECASE):
             pattern = re.compile(f"{left}{sought}{right}", flags)
-            found = [match.span() for match in pattern.finditer(self._text, begin, stop)]
-            if found:
-                return min(found, key=lambda span: abs(span[0] - expected))
+            spans = [match.span() for match in pattern.finditer(self._text, begin, stop)]
+            if spans:
+                return min(spans, key=lambda span: abs(span[0] - expected))
         return None
 
     def _expected(self, at: int) -> float:

@@ -84,21 +84,21 @@ class _Reader:
             match = _LINE.match(self._text, at)
             assert match
             line, start, at = match[0].rstrip("\r\n"), at, match.end()
-            found = _FIELD.fullmatch(line)
-            begins = found and found[1] in ("msgctxt", "msgid", "domain")
+            field = _FIELD.fullmatch(line)
+            begins = field and field[1] in ("msgctxt", "msgid", "domain")
             if (begins or not line.strip() or line.lstrip().startswith("#")) and entry.forms:
                 yield entry
                 entry = _Entry()
             elif not line.strip() and not entry.fields:
                 entry = _Entry()
-            if found:
+            if field:
                 entry.start = start if entry.start < 0 else entry.start
-                own = _Field(start + found.start(3), start + found.end(3), unescaped(found[4]))
+                own = _Field(start + field.start(3), start + field.end(3), unescaped(field[4]))
                 entry.last = own
-                if found[1] == "msgstr":
-                    entry.forms[int(found[2] or 0)] = own
+                if field[1] == "msgstr":
+                    entry.forms[int(field[2] or 0)] = own
                 else:
-                    entry.fields[found[1]] = own
+                    entry.fields[field[1]] = own
             elif line.strip() and not line.lstrip().startswith("#"):
                 self._add_line(entry, line, start)
             elif line.startswith("#,") and not entry.fields:
@@ -110,7 +110,7 @@ class _Reader:
         more = _MORE.fullmatch(line)
         if not more or not entry.last:
             raise DataError(
-                f"{self._name}, {self._place(start)}: {line.strip()[:60]!r} is no line of a PO file: correct it, or "
+                f"{self._name}, {self._place(start)}: {line.strip()[:60]!r} is not a line of a PO file: correct it, or "
                 "name the file *.txt to translate it line by line"
             )
         entry.last.end = start + more.end(1)

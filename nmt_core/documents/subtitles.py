@@ -27,10 +27,10 @@ def read_srt(content: bytes, name: str, options: Options) -> Document:
         DataError: there is no cue.
     """
     text, charset = decoded(content, name)
-    found = _document(text, charset, lambda raw: raw, _srt)
+    document = _document(text, charset, lambda raw: raw, _srt)
     if not any(map(_TIME.match, text.split("\n"))) and text.strip("\ufeff \r\n"):
         raise DataError(f"{name}: has no line such as 00:00:01,000 --> 00:00:02,000: name the file by its format")
-    return found
+    return document
 
 
 def read_vtt(content: bytes, name: str, options: Options) -> Document:

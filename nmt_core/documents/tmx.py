@@ -96,15 +96,17 @@ class _Reader:
 
 
 def _variants(unit: Sequence[Event]) -> Sequence[_Variant]:
-    found = []
+    variants = []
     for number, event in enumerate(unit):
         if event.kind != "start" or event.local != "tuv":
             continue
         last = end_of(unit, number)
         segs = [place for place in range(number, last) if unit[place].kind == "start" and unit[place].local == "seg"]
         if segs:
-            found.append(_Variant(event, unit[last].start, unit[last].end, unit[segs[0] : end_of(unit, segs[0]) + 1]))
-    return found
+            variants.append(
+                _Variant(event, unit[last].start, unit[last].end, unit[segs[0] : end_of(unit, segs[0]) + 1])
+            )
+    return variants
 
 
 def _best(variants: Sequence[_Variant], language: str) -> _Variant | None:

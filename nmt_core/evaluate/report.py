@@ -10,6 +10,7 @@ from nmt_core.config import PipelineConfig
 from nmt_core.evaluate import must_translate
 from nmt_core.evaluate.by_length import by_length
 from nmt_core.evaluate.further_scores import further_scores, translate_known, unknown_in_references
+from nmt_core.evaluate.judges import Judged, judge
 from nmt_core.evaluate.length_bucket import LengthBucket
 from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.sentences import write_sentences
@@ -34,7 +35,10 @@ class EvaluateReport(StageReport):
     """Report of `evaluate`: scores and samples. Its items are the sentences of all test sets."""
 
     scores: list[Score]
-    """BLEU, chrF and additional scores (`further_scores`) of each test set, the main test set first."""
+    """BLEU, chrF, additional scores (`further_scores`) and the scores of `evaluate.metrics` of each test set, the main
+    test set first."""
+    not_scored: dict[str, str]
+    """Reason why a metric of `evaluate.metrics` was left out, by its name and the test set."""
     known_sentences: dict[str, int]
     """Number of sentences in each test set that have no <unk> on either side."""
     unknown_in_references: dict[str, float]
@@ -75,7 +79,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
     tests = read_test_sets(inputs["split"].path)
     scores, samples = list[Score](), list[Sample]()
     known_of, unknown_of = dict[str, int](), dict[str, float]()
-    buckets = list[LengthBucket]()
+    buckets, not_scored = list[LengthBucket](), dict[str, str]()
     sentences = tokens = unfinished = 0
     seconds = 1e-9  # avoids a division by 0 with a coarse clock
     for number, test in enumerate(tests):
@@ -88,12 +92,14 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         unfinished += sum(translation.status == "unfinished" for translation in translations)
         hypotheses = [translation.text for translation in translations]
         hypotheses_file(out, test.name).write_text("".join(f"{text}\n" for text in hypotheses), encoding="utf-8")
-        write_sentences(out, test, translations)
+        judged = _judged(test, hypotheses, config, job)
+        write_sentences(out, test, translations, judged.numbers)
         texts, target = (hypotheses, test.references), config.languages.target
         scores += scores_with_intervals(test.name, texts, target, config.evaluate.interval_samples)
         known = translate_known(test, hypotheses, translator)
         known_of[test.name], unknown_of[test.name] = len(known), unknown_in_references(test, translator)
-        scores += further_scores(test, hypotheses, known, target, job.reporter.log)
+        scores += further_scores(test, hypotheses, known, target, job.reporter.log) + judged.scores
+        not_scored |= {f"{name} of {test.name}": reason for name, reason in judged.not_scored.items()}
         buckets += by_length(test, hypotheses, config.languages)
         if number == 0:
             samples = _spread(test, hypotheses, config.evaluate.samples)
@@ -104,6 +110,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         items_out=sentences,
         unit="sentences",
         scores=scores,
+        not_scored=not_scored,
         known_sentences=known_of,
         unknown_in_references=unknown_of,
         samples=samples,
@@ -118,6 +125,11 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         device=translator.device,
         test_sets={test.name: test.sha256 for test in tests},
     )
+
+
+def _judged(test: TestSet, hypotheses: Sequence[str], config: PipelineConfig, job: Job) -> Judged:
+    target, notice = config.languages.target, job.reporter.notice
+    return judge(test, hypotheses, config.evaluate, target, allow_code=job.allow_code, notice=notice)
 
 
 def check_sentences(config: PipelineConfig, translator: Translator) -> list[SentenceCheck]:

@@ -4,9 +4,10 @@ Scores of one sentence are rough. They help to find the sentences that are harde
 people should look at.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isnan
 from pathlib import Path
+from types import MappingProxyType
 
 import polars
 from sacrebleu.metrics import CHRF
@@ -17,12 +18,18 @@ from nmt_core.search.translation import Translation
 _SUFFIX = ".sentences.parquet"
 
 
-def write_sentences(folder: Path, test: TestSet, translations: Sequence[Translation]) -> None:
+def write_sentences(
+    folder: Path,
+    test: TestSet,
+    translations: Sequence[Translation],
+    numbers: Mapping[str, Sequence[float]] = MappingProxyType({}),
+) -> None:
     """Write one row for each sentence, in the order of the test set.
 
     The columns are `source`, `reference`, `hypothesis`, `chrf` (sentence chrF, 0 to 100, Popović 2015), `model_score`
     (see `Translation.score`, null where nothing was translated), `tokens` (number of tokens in the translation) and
-    `status` (see `Translation.status`).
+    `status` (see `Translation.status`). Each program of `evaluate.metrics` adds a column `metric:NAME` with its
+    `numbers`.
     """
     chrf = CHRF()
     hypotheses = [translation.text for translation in translations]
@@ -36,6 +43,7 @@ def write_sentences(folder: Path, test: TestSet, translations: Sequence[Translat
         "model_score": [None if isnan(one.score) else round(one.score, 4) for one in translations],
         "tokens": [translation.tokens for translation in translations],
         "status": [translation.status for translation in translations],
+        **{f"metric:{name}": list(values) for name, values in numbers.items()},
     }
     polars.DataFrame(rows, schema_overrides={"model_score": polars.Float64}).write_parquet(
         folder / f"{test.name}{_SUFFIX}"

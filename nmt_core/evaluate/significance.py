@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from nmt_core.config import SignificanceTest
-from nmt_core.scoring import Counts, Score, SentenceStatistics, statistics
+from nmt_core.scoring import Counts, Score, SentenceStatistics, Statistics, statistics
 
 SEED = 12_345  # the default of sacreBLEU, so that its command line draws the same sentences
 _DRAWN_AT_ONCE = 1 << 20  # sentences: some MB
@@ -61,7 +61,7 @@ class Comparison:
         return self.high < 0
 
 
-def interval(found: SentenceStatistics, samples: int) -> tuple[float, float]:
+def interval(found: Statistics, samples: int) -> tuple[float, float]:
     """Return the 95% confidence interval of a score, from `samples` resamples.
 
     Time grows with the number of resamples and the number of sentences.
@@ -83,19 +83,25 @@ def scores_with_intervals(
     Raises:
         DataError: there are no sentences, or the numbers of hypotheses and references differ.
     """
-    scores = []
-    for found in statistics(test_set, *translations, target_language):
-        ends = dict(zip(("low", "high"), interval(found, samples), strict=True)) if samples else {}
-        scores.append(
-            Score(
-                test_set=test_set,
-                metric=found.metric,
-                score=round(found.score, 4),
-                signature=found.signature,
-                **{end: round(value, 4) for end, value in ends.items()},
-            )
-        )
-    return scores
+    return [with_interval(test_set, found, samples) for found in statistics(test_set, *translations, target_language)]
+
+
+def with_interval(test_set: str, found: Statistics, samples: int) -> Score:
+    """Return a score of a test set with its confidence interval.
+
+    Args:
+        test_set: name of the test set.
+        found: statistics of the metric.
+        samples: number of resamples. 0 computes no interval.
+    """
+    ends = dict(zip(("low", "high"), interval(found, samples), strict=True)) if samples else {}
+    return Score(
+        test_set=test_set,
+        metric=found.metric,
+        score=round(found.score, 4),
+        signature=found.signature,
+        **{end: round(value, 4) for end, value in ends.items()},
+    )
 
 
 def compare(

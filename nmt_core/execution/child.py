@@ -29,7 +29,7 @@ def perform(order: bytes) -> bytes:
         function, task = pickle.loads(order)
         return pickle.dumps((function(task), []))
     except BaseException as error:  # not even `sys.exit` in a task may end a worker
-        errors = [_portable(each) for each in _with_causes(error)]
+        errors = [_portable(cause) for cause in _with_causes(error)]
         errors[0].add_note("raised in a worker process:\n" + traceback.format_exc().rstrip())
         return pickle.dumps((None, errors))
 

@@ -31,12 +31,12 @@ def free_memory(proc: Path = Path("/proc/self"), available: int | None = None) -
         proc: folder in which Linux describes this process.
         available: memory in bytes that the machine has available. None reads it from the system.
     """
-    found = FreeMemory(psutil.virtual_memory().available if available is None else available, None)
+    free = FreeMemory(psutil.virtual_memory().available if available is None else available, None)
     for folder in control_groups("memory", proc):
         for limit, left in _left_in(folder):
-            if left < found.bytes:
-                found = FreeMemory(left, limit)
-    return found
+            if left < free.bytes:
+                free = FreeMemory(left, limit)
+    return free
 
 
 def _left_in(folder: Path) -> Iterator[tuple[int, int]]:

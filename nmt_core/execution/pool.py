@@ -84,17 +84,17 @@ class _Child:
 
     @staticmethod
     def start(environment: Mapping[str, str]) -> "_Child":
-        ours, theirs = socket.socketpair()
+        parent_end, child_end = socket.socketpair()
         # The same search path, so that the child finds the same modules, however this process was started.
         code = (
             f"import sys; sys.path[:] = {sys.path!r}; from nmt_core.execution.child import serve; "
-            f"serve({theirs.fileno()})"
+            f"serve({child_end.fileno()})"
         )
-        with theirs:
+        with child_end:
             command = [sys.executable, "-c", code]
             surroundings = os.environ | WORKER_ENVIRONMENT | dict(environment)
-            process = processes.start(command, surroundings, output=2, pass_fds=(theirs.fileno(),))
-        return _Child(process, Connection(ours.detach()), environment)
+            process = processes.start(command, surroundings, output=2, pass_fds=(child_end.fileno(),))
+        return _Child(process, Connection(parent_end.detach()), environment)
 
 
 @dataclass

@@ -129,8 +129,8 @@ class LocalTorchrun:
             processes.end(process, _GRACE_SECONDS)
             raise
 
-    def _environment(self, ours: Mapping[str, str]) -> dict[str, str]:
-        environment = TRAINING_ENVIRONMENT | dict(ours)
+    def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        environment = TRAINING_ENVIRONMENT | dict(variables)
         environment["OMP_NUM_THREADS"] = str(max(1, self.threads // self.processes))
         if "GLOO_SOCKET_IFNAME" not in environment and Path("/sys/class/net/lo").exists():
             environment["GLOO_SOCKET_IFNAME"] = "lo"  # with one node, gloo need not listen on other interfaces

@@ -178,9 +178,9 @@ def _source_ids(
 def _steps(stepper: Stepper, source_1S: Ints, best: Hypothesis, target: Tokenizer) -> tuple[Step, ...]:
     """Return the likeliest tokens at each step, while the decoder is forced to follow the translation."""
     decoding = stepper.start(source_1S, min(_CANDIDATES, stepper.vocab_size))
-    said = [*best.ids] if best.cut else [*best.ids, EOS_ID]
+    written = [*best.ids] if best.cut else [*best.ids, EOS_ID]
     steps = list[Step]()
-    for read, says in zip([BOS_ID, *best.ids], said, strict=False):
+    for read, says in zip([BOS_ID, *best.ids], written, strict=False):
         log_prob_1C, id_1C = decoding.step(np.array([read]), np.array([0]))
         candidates = tuple(
             Candidate(Token(target.piece(index), index), float(np.exp(log_prob)), index == says)
@@ -198,8 +198,8 @@ def _found(text: str, one: Hypothesis, search: SearchConfig, given: int) -> Foun
 def _of_one(maps: AttentionMaps) -> AttentionMaps:
     """Return the maps of the only sentence of a batch."""
     per_sentence = ("cross_attention", "encoder_attention", "decoder_attention", "source_embedding", "target_embedding")
-    found = {name: getattr(maps, name) for name in per_sentence}
-    return replace(maps, **{name: array[0] for name, array in found.items() if array is not None})
+    arrays = {name: getattr(maps, name) for name in per_sentence}
+    return replace(maps, **{name: array[0] for name, array in arrays.items() if array is not None})
 
 
 def _positions(attention: AttentionGraph, bundle: BundleConfig) -> Floats | None:

@@ -60,8 +60,8 @@ def _data(explanation: Explanation) -> dict[str, Any]:
         "sum": (_sum(explanation), source),
     }
     return {
-        "grids": {name: _grid(found, *labels) for name, (found, *labels) in grids.items() if found is not None},
-        "strips": {name: _strip(found, rows) for name, (found, rows) in strips.items() if found is not None},
+        "grids": {name: _grid(matrix, *labels) for name, (matrix, *labels) in grids.items() if matrix is not None},
+        "strips": {name: _strip(matrix, rows) for name, (matrix, rows) in strips.items() if matrix is not None},
         "masks": _masks(explanation, source, read),
     }
 
@@ -120,7 +120,7 @@ def _probability_source(rnn: RnnConfig | None) -> str:
         return "Vaswani et al. 2017, section 3.4"
     if rnn.attention == "additive":
         return "Bahdanau et al. 2015, appendix A.2.2"
-    if rnn.attention == "dot":
+    if rnn.is_global:
         return "Luong et al. 2015, equation 6"
     return "Sutskever et al. 2014, section 2" if rnn.hands_over_states else "Cho et al. 2014, appendix A"
 

@@ -97,10 +97,10 @@ class BeamTrace:
 
     def _chosen(self) -> set[int]:
         """Return the numbers of the nodes on the path to the best ending."""
-        _, number = max(self._ended, key=lambda found: found[0].score)  # the first of equal ones, as in the search
-        found = set[int]()
+        _, number = max(self._ended, key=lambda ended: ended[0].score)  # the first of equal ones, as in the search
+        places = set[int]()
         place: int | None = number
         while place is not None:
-            found.add(place)
+            places.add(place)
             place = self._nodes[place].parent
-        return found
+        return places

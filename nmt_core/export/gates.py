@@ -189,9 +189,9 @@ class Gates:
 
     def _lost(self, name: str, before: str) -> str:
         """Return the reason why one measurement loses too much BLEU against another, or an empty string."""
-        found = self.changes[name] = change(self._statistics[before], self._statistics[name])
-        problem = too_much(found, self.config)
-        what = f"BLEU on {len(self._judged.sources):,} dev sentences is {self.bleu[name]:.2f}, {found} against {before}"
+        loss = self.changes[name] = change(self._statistics[before], self._statistics[name])
+        problem = too_much(loss, self.config)
+        what = f"BLEU on {len(self._judged.sources):,} dev sentences is {self.bleu[name]:.2f}, {loss} against {before}"
         return f"{what}; {problem}" if problem else ""
 
     def _call(self, name: str, new: str) -> None:

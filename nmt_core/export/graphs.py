@@ -21,7 +21,7 @@ from nmt_core.export.recording.recorder import Recording, record
 from nmt_core.models.attention_trace import AttentionView
 from nmt_core.models.decoding import Graphs, Held, graphs_of
 from nmt_core.models.kernels import Kernels
-from nmt_core.models.recurrent.attention import DotAttentionModel, SearchModel
+from nmt_core.models.recurrent.attention import AttendingModel
 from nmt_core.models.recurrent.attention_trace import RecurrentAttentionStep
 from nmt_core.models.recurrent.incremental import RnnKernels
 from nmt_core.models.transformer import Transformer
@@ -157,7 +157,7 @@ def _views(kernels: Kernels, weights: Weights) -> dict[str, onnx.ModelProto]:
     """Return the graphs that return attention, or none if the model has no attention."""
     if isinstance(kernels.model, Transformer):
         return _transformer_views(Kernels(kernels.model), weights)
-    if isinstance(kernels, RnnKernels) and isinstance(kernels.model, SearchModel | DotAttentionModel):
+    if isinstance(kernels, RnnKernels) and isinstance(kernels.model, AttendingModel):
         return {ATTENTION_FILE: graph_of(_recurrent_view(kernels), weights)}
     return {}
 

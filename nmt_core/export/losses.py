@@ -28,19 +28,19 @@ class Change(BaseModel):
 
 def change(before: SentenceStatistics, after: SentenceStatistics) -> Change:
     """Return the change of BLEU between two translations of the same sentences."""
-    found = compare(before, after, _SAMPLES, alpha=_ALPHA)
-    return Change(difference=found.difference, low=found.low, high=found.high)
+    comparison = compare(before, after, _SAMPLES, alpha=_ALPHA)
+    return Change(difference=comparison.difference, low=comparison.low, high=comparison.high)
 
 
-def too_much(found: Change, config: ExportConfig) -> str:
+def too_much(change: Change, config: ExportConfig) -> str:
     """Return the reason why a loss is too large, or an empty string.
 
     A loss counts if it is significant and exceeds `max_bleu_loss`, so that the noise of a thousand sentences refuses
     nothing. On few sentences no loss is significant, so `bleu_loss_bound` counts in any case.
     """
-    loss, bound = -found.difference, max(config.bleu_loss_bound, config.max_bleu_loss)
+    loss, bound = -change.difference, max(config.bleu_loss_bound, config.max_bleu_loss)
     if not loss <= bound:  # not(<=) refuses NaN as well
         return f"the loss exceeds export.bleu_loss_bound={bound:g}"
-    if found.high < 0 and loss > config.max_bleu_loss:
+    if change.high < 0 and loss > config.max_bleu_loss:
         return f"the loss is significant and exceeds export.max_bleu_loss={config.max_bleu_loss:g}"
     return ""

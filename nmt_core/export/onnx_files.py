@@ -111,12 +111,12 @@ def save(graph: onnx.ModelProto, file: Path) -> None:
 
 
 def _leading_to(results: set[str], nodes: Sequence[Node]) -> list[Node]:
-    needed, found = set(results), []
+    needed, leading = set(results), []
     for node in reversed(nodes):
         if needed.intersection(node.outputs):
             needed.update(node.inputs)
-            found.append(node)
-    return found[::-1]
+            leading.append(node)
+    return leading[::-1]
 
 
 def _proto(node: Node, names: Mapping[str, str]) -> onnx.NodeProto:

@@ -120,9 +120,9 @@ class OnnxKernels(Kernels):
         The forbidden tokens may be among the best, so as many more are ranked. Ids depend on logits alone, so that a
         graph without scores needs no softmax. One column of the softmax gives the number to subtract from all logits.
         """
-        wanted, width = candidates.shape[0] + len(FORBIDDEN), listed[0].shape[2] if listed else self.block_tokens
+        count, width = candidates.shape[0] + len(FORBIDDEN), listed[0].shape[2] if listed else self.block_tokens
         padded_RV = F.pad(logits_RV, (0, self.spare), value=float("-inf")) if self.spare and not listed else logits_RV
-        logits_RX, ids_RX = _best(padded_RV, width, _least(wanted, logits_RV.shape[1]))
+        logits_RX, ids_RX = _best(padded_RV, width, _least(count, logits_RV.shape[1]))
         best_R1 = F.softmax(logits_RV, dim=-1).gather(1, ids_RX[:, :1])  # at least 1 / V: no underflow
         excess_R1 = logits_RX[:, :1] - best_R1.log()
         for forbidden in FORBIDDEN:
@@ -132,8 +132,8 @@ class OnnxKernels(Kernels):
 
     def _screened(self, screen: "Screen", states_RM: Tensor, candidates: Tensor) -> Tensor:
         """Return the ids of the best tokens that pass the screen, by their logits in fp32."""
-        wanted = _least(candidates.shape[0] + _FURTHER, self.model.vocab_size)
-        rough_RX, ids_RX = _best(screen.rough(states_RM), self.block_tokens, wanted)
+        count = _least(candidates.shape[0] + _FURTHER, self.model.vocab_size)
+        rough_RX, ids_RX = _best(screen.rough(states_RM), self.block_tokens, count)
         logits_RX = (F.embedding(ids_RX, self.model.output.weight) * states_RM[:, None]).sum(dim=-1)
         allowed_RX = torch.where(rough_RX == float("-inf"), rough_RX, logits_RX)
         _, place_RC = allowed_RX.topk(candidates.shape[0], dim=-1)
@@ -253,17 +253,17 @@ def _without_forbidden(log_probs_RV: Tensor) -> Tensor:
     return torch.cat([log_probs_RV[:, :few] + penalty, log_probs_RV[:, few:]], dim=1)
 
 
-def _best(logits_RV: Tensor, width: int, wanted: int) -> tuple[Tensor, Tensor]:
-    """Return the X = `wanted` greatest logits and their indices, both [R, X]. Sort only the best blocks.
+def _best(logits_RV: Tensor, width: int, count: int) -> tuple[Tensor, Tensor]:
+    """Return the X = `count` greatest logits and their indices, both [R, X]. Sort only the best blocks.
 
     Each of the X best tokens is in one of the X blocks with the highest maximum. `width` must divide the vocabulary.
     """
     rows, blocks = logits_RV.shape[0], logits_RV.shape[1] // width
     logits_RWE = logits_RV.view(rows, blocks, width)
-    _, block_RW = logits_RWE.amax(dim=-1).topk(_least(wanted, blocks), dim=-1)
+    _, block_RW = logits_RWE.amax(dim=-1).topk(_least(count, blocks), dim=-1)
     # Whole blocks are copied as rows of a table: several times faster than element by element.
     logits_RE = F.embedding(torch.arange(rows)[:, None] * blocks + block_RW, logits_RWE.flatten(0, 1)).flatten(1)
-    logits_RX, place_RX = logits_RE.topk(wanted, dim=-1)
+    logits_RX, place_RX = logits_RE.topk(count, dim=-1)
     block_RX = block_RW.gather(1, torch.div(place_RX, width, rounding_mode="trunc"))
     return logits_RX, block_RX * width + torch.fmod(place_RX, width)
 

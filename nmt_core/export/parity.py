@@ -86,13 +86,13 @@ def compare(
         batch = ordered[first : first + _BATCH_SENTENCES]
         expected_way, found_way = _Way(len(batch)), _Way(len(batch))
         expected = n_best(both, batch, search, observe=expected_way)
-        found = n_best(exported, batch, search, observe=found_way)
+        translated = n_best(exported, batch, search, observe=found_way)
         identical += sum(
-            _alike(expected[place], found[place], tie)
+            _alike(expected[place], translated[place], tie)
             or _part_at_a_tie(expected_way.steps[place], found_way.steps[place], tie)
             for place in range(len(batch))
         )
-        if any(_tokens(one) != _tokens(other) for one, other in zip(expected, found, strict=True)):
+        if any(_tokens(one) != _tokens(other) for one, other in zip(expected, translated, strict=True)):
             n_best(back, batch, search)
     return Parity(len(sources), identical, float(np.maximum(both.max_difference, back.max_difference)))
 
@@ -121,16 +121,17 @@ def _tokens(beam: Sequence[Hypothesis]) -> list[tuple[int, ...]]:
     return [hypothesis.ids for hypothesis in beam]
 
 
-def _alike(expected: Sequence[Hypothesis], found: Sequence[Hypothesis], tie: float) -> bool:
+def _alike(expected: Sequence[Hypothesis], translated: Sequence[Hypothesis], tie: float) -> bool:
     """Return True if two beams are the same at each rank, except for ties."""
-    return len(expected) == len(found) and all(
-        one.ids == other.ids or abs(one.score - other.score) <= tie for one, other in zip(expected, found, strict=True)
+    return len(expected) == len(translated) and all(
+        one.ids == other.ids or abs(one.score - other.score) <= tie
+        for one, other in zip(expected, translated, strict=True)
     )
 
 
-def _part_at_a_tie(expected: Sequence[_Step], found: Sequence[_Step], tie: float) -> bool:
+def _part_at_a_tie(expected: Sequence[_Step], translated: Sequence[_Step], tie: float) -> bool:
     """Return True if two searches of a sentence first differ in a choice between tied hypotheses."""
-    for (one, sum_K), (other, other_sum_K) in zip(expected, found, strict=False):
+    for (one, sum_K), (other, other_sum_K) in zip(expected, translated, strict=False):
         if one != other:
             return bool((np.abs(sum_K - other_sum_K) <= tie).all())
     return False
@@ -181,13 +182,13 @@ class _BothDecoding:
         self.following.keep(sentences)
 
 
-def largest_difference(expected: tuple[Floats, Ints], found: tuple[Floats, Ints]) -> float:
+def largest_difference(expected: tuple[Floats, Ints], computed: tuple[Floats, Ints]) -> float:
     """Return the largest difference in nats between log-probabilities of the same token, over both lists of candidates.
 
     A token that the other list lacks is at most as probable as the last token of that list, which gives the smallest
     difference that it can have.
     """
-    return float(np.maximum(_one_way(expected, found), _one_way(found, expected)))
+    return float(np.maximum(_one_way(expected, computed), _one_way(computed, expected)))
 
 
 def _one_way(one: tuple[Floats, Ints], other: tuple[Floats, Ints]) -> float:

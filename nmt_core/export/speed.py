@@ -46,11 +46,11 @@ def speed_ratio(lines: Sequence[str], one: Translator, other: Translator, bound:
         order = both if len(rounds) % 2 else both[::-1]  # caches may be warm for the second
         rates = {translator: timed(translator, lines)[1] for translator in order}
         rounds.append(rates[one] / rates[other])
-        found, passed = _ratio(rounds), time.monotonic() - started
+        ratio, passed = _ratio(rounds), time.monotonic() - started
         if len(rounds) < _FEWEST_ROUNDS or passed < _SECONDS:
             continue
-        if not found.low <= bound <= found.high or passed >= _MOST_SECONDS:
-            return found
+        if not ratio.low <= bound <= ratio.high or passed >= _MOST_SECONDS:
+            return ratio
 
 
 def _ratio(rounds: Sequence[float]) -> Ratio:

@@ -79,24 +79,24 @@ def _chosen(names: Sequence[str], file: TextFile, layout: Layout) -> dict[FileSi
         raise DataError(f"{file.path}: the member {unsafe!r} leads out of the archive: do not trust this file")
     if file.member:
         fitting = otherwise = [name for name in names if _matches(name, file.member)]
-        wanted = f"matches {file.member!r}"
+        condition = f"matches {file.member!r}"
     else:
         fitting = [name for name in names if not _is_beside_the_data(name)]
         otherwise = fitting if len(fitting) == 1 else []
-        wanted = f"is clearly the text ({_wanted(file.side, layout)})"
+        condition = f"is clearly the text ({_wanted(file.side, layout)})"
     if file.side == "both":
         chosen = _as_pair(fitting, layout) or {file.side: otherwise}
     else:
         chosen = {file.side: _of_side(fitting, file.side, layout) or otherwise}
     if not all(chosen.values()):
-        raise DataError(f"{file.path}: no member {wanted}: name it with `member`; there are {_some(names)}")
+        raise DataError(f"{file.path}: no member {condition}: name it with `member`; there are {_some(names)}")
     return chosen
 
 
 def _as_pair(names: Sequence[str], layout: Layout) -> dict[FileSide, list[str]]:
     """Return the one member of each language, as in the Moses archives of OPUS, or nothing if that is not unique."""
     sides: dict[FileSide, list[str]] = {side: _of_side(names, side, layout) for side in SIDES}
-    return sides if all(len(found) == 1 for found in sides.values()) else {}
+    return sides if all(len(members) == 1 for members in sides.values()) else {}
 
 
 def _of_side(names: Sequence[str], side: FileSide, layout: Layout) -> list[str]:
@@ -108,8 +108,8 @@ def _of_side(names: Sequence[str], side: FileSide, layout: Layout) -> list[str]:
     partners = {stem for stem, tag in parts.values() if fit(tag, other)}
     fits = {name: fit(tag, own) for name, (_, tag) in parts.items()}
     best = max(fits.values(), default=0)
-    found = {name: stem for name, (stem, _) in parts.items() if fits[name] and fits[name] == best}
-    return [name for name, stem in found.items() if stem in partners] or list(found)
+    stems = {name: stem for name, (stem, _) in parts.items() if fits[name] and fits[name] == best}
+    return [name for name, stem in stems.items() if stem in partners] or list(stems)
 
 
 def _stem_and_language(name: str) -> tuple[str, str]:

@@ -35,10 +35,10 @@ def charset_of(name: str, place: str) -> str:
     """
     try:
         "".encode(name)  # unlike `lookup`, this rejects codecs that are not charsets
-        found = codecs.lookup(name).name
+        charset = codecs.lookup(name).name
     except (LookupError, UnicodeError):
         raise DataError(f"{place}: unknown charset {name!r} in the header: convert the file to UTF-8") from None
-    return UTF_8 if found in ("ascii", "utf-8-sig") else found
+    return UTF_8 if charset in ("ascii", "utf-8-sig") else charset
 
 
 def shown_charset(head: bytes) -> str:

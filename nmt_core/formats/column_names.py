@@ -91,9 +91,9 @@ def pairs_of_columns(names: Sequence[Words], usable: Iterable[int], source: str,
 
 def columns_of_side(names: Sequence[Words], usable: Sequence[int], language: str, side: int) -> list[int]:
     """Return the columns that fit one side best. `side` is 0 for the source and 1 for the target."""
-    found = list(_by_language(names, usable, language))
-    best = max((candidate.rank for candidate in found), default=0)
-    by_language = [candidate.column for candidate in found if candidate.rank == best]
+    matches = list(_by_language(names, usable, language))
+    best = max((candidate.rank for candidate in matches), default=0)
+    by_language = [candidate.column for candidate in matches if candidate.rank == best]
     return by_language or _of_role(names, usable, side)
 
 
@@ -102,7 +102,7 @@ def languages_named(names: Sequence[Words]) -> list[str]:
 
     Names that usually mean something else, such as `id`, name no language.
     """
-    found = []
+    languages = []
     for name in names:
         places = [(start, end) for size in (3, 2, 1) for start, end in ((0, size), (len(name) - size, len(name)))]
         for start, end in places:
@@ -110,9 +110,9 @@ def languages_named(names: Sequence[Words]) -> list[str]:
             if 0 <= start < end <= len(name) and _NO_TEXT.isdisjoint(name) and not is_machine(rest):
                 tag = parse_tag(_TAG_OF_NAME.get(name[start:end], "_".join(name[start:end])))
                 if tag and is_code(tag.language):
-                    found.append(tag.language)
+                    languages.append(tag.language)
                     break
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(languages))
 
 
 def is_known(name: Words) -> bool:
@@ -175,33 +175,33 @@ def _by_roles_of(names: Sequence[Words], columns: Sequence[int], *, same_shape: 
     of_people = _paired(names, columns, _OF_PEOPLE, same_shape)
     if any(is_machine(name) for name in names):
         return of_people
-    groups = [found for group in _ROLES if (found := _paired(names, columns, group, same_shape))]
+    groups = [pairs for group in _ROLES if (pairs := _paired(names, columns, group, same_shape))]
     return of_people + groups[0] if of_people and groups and groups[0] else of_people or (groups or [[]])[0]
 
 
 def _paired(
     names: Sequence[Words], columns: Sequence[int], roles: Iterable[tuple[str, str]], same_shape: bool
 ) -> list[tuple[int, int]]:
-    found = []
+    pairs = []
     for source, target in roles:
         for one in columns:
             for shape in _shapes(names[one], source):
                 for other in columns:
                     shapes = _shapes(names[other], target)
                     if other != one and (shape in shapes if same_shape else shapes):
-                        found.append((one, other))
-    return list(dict.fromkeys(found))
+                        pairs.append((one, other))
+    return list(dict.fromkeys(pairs))
 
 
 def _shapes(name: Words, role: str) -> list[Words]:
     """Return the shape of a name that holds this role and nothing else but nouns, or nothing."""
-    wanted = tuple(role.split())
-    for start in range(len(name) - len(wanted) + 1):
-        rest = (*name[:start], *name[start + len(wanted) :])
-        if name[start : start + len(wanted)] != wanted or not _NOUNS.issuperset(rest):
+    role_words = tuple(role.split())
+    for start in range(len(name) - len(role_words) + 1):
+        rest = (*name[:start], *name[start + len(role_words) :])
+        if name[start : start + len(role_words)] != role_words or not _NOUNS.issuperset(rest):
             continue
         if role not in _NUMBERED or rest:
-            return [(*name[:start], "*", *name[start + len(wanted) :])]
+            return [(*name[:start], "*", *name[start + len(role_words) :])]
     return []
 
 
@@ -210,8 +210,8 @@ def _of_role(names: Sequence[Words], columns: Sequence[int], side: int) -> list[
     groups = (_OF_PEOPLE,) if any(is_machine(name) for name in names) else (*_ROLES[:4], _OF_PEOPLE)
     for group in groups:
         roles = dict.fromkeys(pair[side] for pair in group)
-        if found := [column for column in columns if any(_shapes(names[column], role) for role in roles)]:
-            return found
+        if matching := [column for column in columns if any(_shapes(names[column], role) for role in roles)]:
+            return matching
     return []
 
 
@@ -219,9 +219,9 @@ def _language_and_role(
     names: Sequence[Words], columns: Sequence[int], sides: Sequence[Sequence[_Candidate]]
 ) -> list[tuple[int, int]]:
     """Return pairs in which one column is named after its language and the other after its role."""
-    found = []
+    pairs = []
     for side in (0, 1):
         exact = [candidate.column for candidate in sides[side] if candidate.shape == ("*",)]
         others = _of_role(names, columns, 1 - side)
-        found += [(one, other) if side == 0 else (other, one) for one in exact for other in others if one != other]
-    return found
+        pairs += [(one, other) if side == 0 else (other, one) for one in exact for other in others if one != other]
+    return pairs

@@ -48,8 +48,8 @@ def read_tsv(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
             is_decided = is_quoted is not None
             if is_quoted:
                 layout.note("fields are in quotes, as in CSV")
-                found = _csv_rows(_lines_of(chain([rows], tables)), "\t", columns, layout, stream.name)
-                yield from frames_of(found, layout.max_line_bytes)
+                csv_rows = _csv_rows(_lines_of(chain([rows], tables)), "\t", columns, layout, stream.name)
+                yield from frames_of(csv_rows, layout.max_line_bytes)
                 return
         if columns is None:
             blank = rows["text"].str.strip_chars(" \t\r") == ""
@@ -66,9 +66,9 @@ def read_tsv(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 
 def _split(rows: pl.DataFrame, source: int, target: int, document: int | None = None) -> pl.DataFrame:
     text, fault, value = pl.col("text"), pl.col("fault"), pl.col("value")
-    wanted = {"source": source, "target": target} | ({} if document is None else {"document": document})
-    fields = rows.with_columns(field=text.str.split_exact("\t", max(wanted.values()) + 1)).with_columns(
-        **{name: pl.col("field").struct.field(f"field_{column}") for name, column in wanted.items()}
+    columns = {"source": source, "target": target} | ({} if document is None else {"document": document})
+    fields = rows.with_columns(field=text.str.split_exact("\t", max(columns.values()) + 1)).with_columns(
+        **{name: pl.col("field").struct.field(f"field_{column}") for name, column in columns.items()}
     )
     missing = fault.is_null() & (pl.col("source").is_null() | pl.col("target").is_null())
     there = (text.str.count_matches("\t", literal=True) + 1).cast(pl.String)
@@ -77,7 +77,7 @@ def _split(rows: pl.DataFrame, source: int, target: int, document: int | None = 
         pl.col("target").fill_null(""),
         pl.when(missing).then(pl.lit(MISSING_COLUMN)).otherwise(fault).alias("fault"),
         pl.when(missing).then(there).otherwise(value).alias("value"),
-        *list(wanted)[2:],
+        *list(columns)[2:],
     )
 
 

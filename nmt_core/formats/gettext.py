@@ -60,9 +60,9 @@ def charset_in_header(header: str, place: str) -> str:
     Raises:
         DataError: the charset is unknown.
     """
-    found = _CHARSET.search(header)
+    match = _CHARSET.search(header)
     # Templates contain the placeholder CHARSET.
-    return charset_of(found[1], place) if found and found[1] != "CHARSET" else UTF_8
+    return charset_of(match[1], place) if match and match[1] != "CHARSET" else UTF_8
 
 
 @dataclass(frozen=True)
@@ -130,13 +130,13 @@ class _Entries:
     def _read(self, line: str, number: int) -> Iterator[Row]:
         obsolete = line.startswith("#~") and not line.startswith("#~|")  # `#~|` is a comment with the previous msgid
         content = line.removeprefix("#~").lstrip() if obsolete else line
-        found = _FIELD.fullmatch(content)
-        ends_here = not content or content.startswith("#") or (found and found[1] in ("msgctxt", "msgid", "domain"))
+        match = _FIELD.fullmatch(content)
+        ends_here = not content or content.startswith("#") or (match and match[1] in ("msgctxt", "msgid", "domain"))
         if ends_here and (self._entry.forms or not content):
             yield from self._finish()
-        if found:
-            self._begin(found[1], found[2], obsolete)
-            self._add(found[3])
+        if match:
+            self._begin(match[1], match[2], obsolete)
+            self._add(match[3])
         elif more := _MORE.fullmatch(content):
             self._add(more[1])
         elif content.startswith("#,"):
@@ -197,8 +197,8 @@ def _mo_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
     content = stream.read_whole(_MOST_BYTES)
     order = "<" if content.startswith(b"\xde") else ">"
     try:
-        count, ours, theirs = struct.unpack_from(f"{order}3I", content, 8)
-        tables = [struct.unpack_from(f"{order}{2 * count}I", content, start) for start in (ours, theirs)]
+        count, originals, translations = struct.unpack_from(f"{order}3I", content, 8)
+        tables = [struct.unpack_from(f"{order}{2 * count}I", content, start) for start in (originals, translations)]
     except struct.error as error:
         raise DataError(f"{stream.name}: the MO file is truncated or damaged ({error}): fetch it again") from None
     charset, header = UTF_8, Header()

@@ -34,8 +34,8 @@ def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 
     See `reader.read` for the tables and errors.
     """
-    found = records(stream, layout.max_line_bytes)
-    yield from frames_of(_rows(found, layout, stream.name), layout.max_line_bytes)
+    objects = records(stream, layout.max_line_bytes)
+    yield from frames_of(_rows(objects, layout, stream.name), layout.max_line_bytes)
 
 
 def records(stream: ByteStream, max_line_bytes: int) -> Iterator[Any]:

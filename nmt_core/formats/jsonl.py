@@ -89,16 +89,16 @@ def paths_of(record: dict[str, Any]) -> Iterator[Path]:
 
 
 def _pair(line: str, record: dict[str, Any], columns: list[Path]) -> Row:
-    found = []
+    texts = []
     for path in columns[:2]:
         text, fault = text_at(path, record)
         if fault:
             return Row(line, "", fault, ".".join(path))
-        found.append(text)
-    if "\\u" in line and not is_unicode(found):
+        texts.append(text)
+    if "\\u" in line and not is_unicode(texts):
         return Row(line, "", INVALID_UTF8, "half of a surrogate pair")
     document = _value_at(columns[2], record) if len(columns) > 2 else None
-    return Row(found[0], found[1], document=None if document is None else str(document))
+    return Row(texts[0], texts[1], document=None if document is None else str(document))
 
 
 def _value_at(path: Path, record: Any) -> Any:

@@ -206,16 +206,16 @@ class _Parser:
     def _search(self, block: bytes) -> bytes:
         """Skip to the next beginning of a unit, and return the bytes from there on."""
         block = self._lost + block
-        found = self._next.search(block)
-        end = found.start() if found else max(0, block.rfind(b"<"), len(block) - _MOST_BYTES_OF_A_NAME)
-        skipped, self._lost = block[:end], b"" if found else block[end:]
+        match = self._next.search(block)
+        end = match.start() if match else max(0, block.rfind(b"<"), len(block) - _MOST_BYTES_OF_A_NAME)
+        skipped, self._lost = block[:end], b"" if match else block[end:]
         self._line += skipped.count(b"\n")
         closing = f"</{self._root}>".encode()
         if closing in re.sub(rb"\s+>", b">", block):
             self._is_complete = True
-        if not found:
+        if not match:
             return b""
-        name = found[1].decode()
+        name = match[1].decode()
         self._is_lost = self._is_complete = False
         self._begin_within(name)
         return block[end:]

@@ -140,11 +140,12 @@ def _both_sides(file: TextFile, layout: Layout) -> Iterator[pl.DataFrame]:
 
 
 def _side_by_side(source: TextFile | Members, target: TextFile | Members, layout: Layout) -> Iterator[pl.DataFrame]:
-    for ours, theirs in zip_longest(_texts(source, layout), _texts(target, layout)):
-        if ours is None or theirs is None:
-            lone = (ours or theirs)[0].name
+    for source_stream, target_stream in zip_longest(_texts(source, layout), _texts(target, layout)):
+        if source_stream is None or target_stream is None:
+            lone = (source_stream or target_stream)[0].name
             raise DataError(f"{lone}: has no partner on the other side: name members that match up one to one")
-        yield from _aligned(*(_Lines(stream, kind, layout.max_line_bytes) for stream, kind in (ours, theirs)))
+        sides = (source_stream, target_stream)
+        yield from _aligned(*(_Lines(stream, kind, layout.max_line_bytes) for stream, kind in sides))
 
 
 def _archive_kind(file: TextFile, layout: Layout) -> Kind | None:

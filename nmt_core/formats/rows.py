@@ -115,13 +115,13 @@ def checked(side: pl.DataFrame, max_line_bytes: int) -> pl.DataFrame:
     if not too_long.any() and not has_null.any():
         return side
     first_null = text.str.find("\0", literal=True) + 1
-    found = pl.when(too_long).then(pl.lit(TOO_LONG)).when(has_null).then(pl.lit(NULL_BYTE))
+    fault = pl.when(too_long).then(pl.lit(TOO_LONG)).when(has_null).then(pl.lit(NULL_BYTE))
     decided = pl.when(too_long).then(sizes.cast(pl.String)).when(has_null).then("byte " + first_null.cast(pl.String))
     new = pl.col("fault").is_null()
     return side.select(
         # An overlong text is dropped with its fault, so only its beginning is kept in memory.
         pl.when(too_long).then(pl.col("text").str.head(_SHOWN_BYTES)).otherwise(pl.col("text")).alias("text"),
-        pl.when(new).then(found).otherwise(pl.col("fault")).alias("fault"),
+        pl.when(new).then(fault).otherwise(pl.col("fault")).alias("fault"),
         pl.when(new).then(decided).otherwise(pl.col("value")).alias("value"),
     )
 

@@ -34,8 +34,8 @@ def packing_of(head: bytes) -> str:
     """Return the packing that the first bytes show: `gz`, `zst`, `xz` or `bz2`, or an empty string if there is none."""
     if _SKIPPABLE_ZSTD_FRAME.match(head):
         return "zst"
-    found = next((packing for packing, magic in PACKINGS.items() if head.startswith(magic)), "")
-    return found if found != "bz2" or _BZ2_BLOCK.match(head) else ""  # plain text may begin with "BZh"
+    first_fit = next((packing for packing, magic in PACKINGS.items() if head.startswith(magic)), "")
+    return first_fit if first_fit != "bz2" or _BZ2_BLOCK.match(head) else ""  # plain text may begin with "BZh"
 
 
 def promised_packing(name: str) -> str:

@@ -54,10 +54,10 @@ class Columns(NamedTuple):
                 f"{place}: --column {self.text} is a number, and --prefix-column {self.prefix} is not: give numbers "
                 "for both, or names for both"
             )
-        for asked, option in self.asked:
-            if not int(asked):
-                raise DataError(f"{place}: no column {asked}: columns count from 1; give {option} 1 for the first")
-        return [int(asked) - 1 for asked, _ in self.asked]
+        for column, option in self.asked:
+            if not int(column):
+                raise DataError(f"{place}: no column {column}: columns count from 1; give {option} 1 for the first")
+        return [int(column) - 1 for column, _ in self.asked]
 
     @property
     def asked(self) -> list[tuple[str, str]]:
@@ -66,7 +66,7 @@ class Columns(NamedTuple):
 
     def find(self, names: Sequence[str], place: str) -> list[int]:
         """Return the indexes of the columns among all names (see `find_column`)."""
-        return [find_column(names, asked, place, option) for asked, option in self.asked]
+        return [find_column(names, column, place, option) for column, option in self.asked]
 
 
 _KINDS = {
@@ -151,8 +151,8 @@ class _Table:
         self._columns = columns
         self._name = place
         self._places = columns.numbered(place)
-        asked = zip(self._places or [], columns.asked, strict=False)
-        self._sought = [Sought(partial(_reach, number, option, place)) for number, (_, option) in asked]
+        numbered = zip(self._places or [], columns.asked, strict=False)
+        self._sought = [Sought(partial(_reach, number, option, place)) for number, (_, option) in numbered]
 
     @property
     def needs_names(self) -> bool:
@@ -241,7 +241,7 @@ def _json(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator
 
 
 def _sought(columns: Columns, name: str) -> list[Sought[Path]]:
-    return [Sought(partial(_path, asked, option, name)) for asked, option in columns.asked]
+    return [Sought(partial(_path, column, option, name)) for column, option in columns.asked]
 
 
 def _record(record: Any, sought: Sequence[Sought[Path]], line: str) -> Cell:
@@ -256,8 +256,8 @@ def _record(record: Any, sought: Sequence[Sought[Path]], line: str) -> Cell:
     return Cell(line, INVALID_JSON)
 
 
-def _path(asked: str, option: str, name: str, paths: Sequence[Path]) -> Path:
-    return paths[find_column(names_of(paths), asked, name, option)]
+def _path(column: str, option: str, name: str, paths: Sequence[Path]) -> Path:
+    return paths[find_column(names_of(paths), column, name, option)]
 
 
 def _object(record: dict[str, Any], paths: Sequence[Path | None], line: str) -> Cell:
@@ -265,8 +265,8 @@ def _object(record: dict[str, Any], paths: Sequence[Path | None], line: str) -> 
 
     A path is None if no row so far had the column.
     """
-    (text, fault), *found = (text_at(path, record) if path else ("", MISSING_COLUMN) for path in paths)
-    prefix, prefix_fault = next(iter(found), ("", None))
+    (text, fault), *others = (text_at(path, record) if path else ("", MISSING_COLUMN) for path in paths)
+    prefix, prefix_fault = next(iter(others), ("", None))
     if prefix_fault == NO_TEXT:
         fault = fault or NO_TEXT
     if not fault and not is_unicode([text, prefix]):

@@ -33,7 +33,7 @@ def entries(path: Path) -> list[Entry]:
     return [Entry(info.name, number, info.size) for number, (_, info) in enumerate(_walk(path))]
 
 
-def contents(path: Path, wanted: Sequence[Entry]) -> Iterator[tuple[Entry, Readable, int]]:
+def contents(path: Path, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Readable, int]]:
     """Yield each requested file with its content and its size in the archive (bytes), in the given order.
 
     A file that appears in the archive before its turn is kept in memory if it is among the next 64 MB. Other files wait
@@ -42,11 +42,11 @@ def contents(path: Path, wanted: Sequence[Entry]) -> Iterator[tuple[Entry, Reada
     Raises:
         DataError: the archive is truncated or damaged, or a member is not a plain file.
     """
-    ranks = {entry: rank for rank, entry in enumerate(wanted)}
-    ends = list(accumulate(entry.size for entry in wanted))
+    ranks = {entry: rank for rank, entry in enumerate(entries)}
+    ends = list(accumulate(entry.size for entry in entries))
     early: dict[int, bytes] = {}
     done = 0
-    while done < len(wanted):
+    while done < len(entries):
         with closing(_walk(path)) as walk:
             for number, (archive, info) in enumerate(walk):
                 entry = Entry(info.name, number, info.size)
@@ -58,9 +58,9 @@ def contents(path: Path, wanted: Sequence[Entry]) -> Iterator[tuple[Entry, Reada
                     content = ByteStream(f"{path}: {entry.name}", _content(path, archive, info), "tar")
                     early[rank] = content.read_whole(entry.size)
                 while done in early:
-                    yield wanted[done], BytesIO(early.pop(done)), wanted[done].size
+                    yield entries[done], BytesIO(early.pop(done)), entries[done].size
                     done += 1
-                if done == len(wanted):
+                if done == len(entries):
                     return
 
 

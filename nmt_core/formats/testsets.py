@@ -26,8 +26,8 @@ def read_sgm(stream: ByteStream, max_line_bytes: int) -> Iterator[pl.DataFrame]:
 
     SGM is not XML: unescaped & and < are allowed.
     """
-    found = _SEGMENT.findall(stream.read_whole(_MOST_BYTES))
-    segments = [_LINE_BREAK.sub(b" ", segment.strip(b" \t\r\n")) for segment in found]
+    matches = _SEGMENT.findall(stream.read_whole(_MOST_BYTES))
+    segments = [_LINE_BREAK.sub(b" ", segment.strip(b" \t\r\n")) for segment in matches]
     if segments:
         side = texts_of(pl.Series(segments, dtype=pl.Binary), max_line_bytes)
         text = side["text"].map_elements(_unescape, return_dtype=pl.String)

@@ -122,8 +122,8 @@ def _references(text: bytes) -> bytes:
 
 def _reference(match: re.Match[bytes]) -> bytes:
     """Return a repaired reference, in which the parser finds no fault."""
-    found = match[0]
-    name, _, following = found[1:].partition(b";")
+    reference = match[0]
+    name, _, following = reference[1:].partition(b";")
     if not name:
         return b"&amp;"
     if not name.startswith(b"#"):

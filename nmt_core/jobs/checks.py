@@ -71,9 +71,9 @@ class Checker:
     def faults(self, sources: Sequence[str], translations: Sequence[str]) -> list[str | None]:
         """Return the fault of each translation, or None."""
         pairs = pl.DataFrame({"source": sources, "target": translations}, schema=dict.fromkeys(_TIDY, pl.String))
-        found: list[str | None] = [None] * pairs.height
-        if not found:
-            return found
+        faults: list[str | None] = [None] * pairs.height
+        if not faults:
+            return faults
         measured = _measured(pairs, self._rules)
         verdicts = measured.select(**self._drops, wrong_language=self._wrong_language())
         lengths = measured.select(pl.col(side).str.len_chars() + pl.col(f"{side}_extra") for side in _TIDY)
@@ -81,8 +81,8 @@ class Checker:
         for place in suspects.to_list():
             drops = {name for name, drop in verdicts.row(place, named=True).items() if drop}
             source, target = lengths.row(place)
-            found[place] = self._fault(drops, sources[place], source / self._ratio, target)
-        return found
+            faults[place] = self._fault(drops, sources[place], source / self._ratio, target)
+        return faults
 
     def _wrong_language(self) -> pl.Expr:
         identifier = self._identifier
@@ -92,10 +92,10 @@ class Checker:
         def is_wrong(sides: pl.Series) -> pl.Series:
             pairs = sides.struct.unnest()
             words = pairs["target"].str.replace_all(_NO_WORD, " ")
-            asked = words.str.len_chars() - words.str.count_matches(r"[^\p{Alphabetic}]") >= _FEWEST_LETTERS
-            verdicts = identifier.identify(words.filter(asked), pairs["source"].filter(asked))
+            is_long = words.str.len_chars() - words.str.count_matches(r"[^\p{Alphabetic}]") >= _FEWEST_LETTERS
+            verdicts = identifier.identify(words.filter(is_long), pairs["source"].filter(is_long))
             is_wrong = ~verdicts.struct.field("is_expected")
-            return pl.Series(sides.name, [False] * len(sides)).scatter(asked.arg_true(), is_wrong)
+            return pl.Series(sides.name, [False] * len(sides)).scatter(is_long.arg_true(), is_wrong)
 
         return pl.struct(_TIDY).map_batches(is_wrong, return_dtype=pl.Boolean)
 
@@ -152,11 +152,11 @@ def _retried(
         return
     beam_size = max(search.beam_size, most) if search.method == "beam" else search.beam_size
     again = translator.with_search(n_best=max(most, search.n_best), beam_size=beam_size)
-    found = again.translate([lines[place] for place in places], [prefixes[place] for place in places])
-    choices = [one.choices[:most] for one in found]
+    retried = again.translate([lines[place] for place in places], [prefixes[place] for place in places])
+    choices = [one.choices[:most] for one in retried]
     pairs = [(lines[place], other.text) for place, own in zip(places, choices, strict=True) for other in own]
     faults = iter(checker.faults([source for source, _ in pairs], [target for _, target in pairs]))
-    for place, one, own in zip(places, found, choices, strict=True):
+    for place, one, own in zip(places, retried, choices, strict=True):
         verdicts = [next(faults) for _ in own]
         if one.status in _CHECKED and None in verdicts:
             yield place, one.with_first(verdicts.index(None), search.n_best)

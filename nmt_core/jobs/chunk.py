@@ -120,14 +120,14 @@ def translate_rows(rows: pl.DataFrame, translator: Translator) -> pl.DataFrame:
     lines = ["" if fault else text for text, fault in zip(rows["text"].to_list(), faults, strict=True)]
     search, prefixes = translator.search, rows["prefix"].to_list()
     translations, statuses = checked(lines, translator.translate(lines, prefixes), prefixes, translator)
-    found = [
+    records = [
         _row(one, search) | {"status": fault or status}
         for one, fault, status in zip(translations, faults, statuses, strict=True)
     ]
     if search.n_best > 1:
-        for row, one in zip(found, translations, strict=True):
+        for row, one in zip(records, translations, strict=True):
             row["alternatives"] = [_row(other, search) for other in one.alternatives]
-    rows = pl.DataFrame(found, schema=schema_of(search))
+    rows = pl.DataFrame(records, schema=schema_of(search))
     if not translator.has_terms:
         return rows
     counts = {"terms": [one.terms for one in translations], "terms_kept": [one.terms_kept for one in translations]}
@@ -142,23 +142,24 @@ def schema_of(search: SearchConfig) -> dict[str, Any]:
     return SCHEMA | alignments | alternatives
 
 
-def _row(found: Translation | Alternative, search: SearchConfig) -> dict[str, Any]:
-    alignment = found.alignment or Alignment()
+def _row(translation: Translation | Alternative, search: SearchConfig) -> dict[str, Any]:
+    alignment = translation.alignment or Alignment()
     values = (alignment.pharaoh, " ".join(alignment.source), " ".join(alignment.target))
     columns = ALIGNMENTS[search.alignments]
-    return {"translation": found.text, "score": None if isnan(found.score) else round(found.score, 4)} | dict(
-        zip(columns, values, strict=False)
-    )
+    return {
+        "translation": translation.text,
+        "score": None if isnan(translation.score) else round(translation.score, 4),
+    } | dict(zip(columns, values, strict=False))
 
 
 @lru_cache(maxsize=1)
 def _translator(bundle: Bundle) -> Translator:
     """Return the translator, loaded once in each process."""
-    found = sha256_of(Path(bundle.folder, BUNDLE_FILE))
-    if found != bundle.sha256:
+    digest = sha256_of(Path(bundle.folder, BUNDLE_FILE))
+    if digest != bundle.sha256:
         raise ModelError(
-            f"{bundle.folder}: is not the model with which the job began (sha256 of {BUNDLE_FILE} is {found[:12]}, not "
-            f"{bundle.sha256[:12]}): restore that model, or name another folder for the job"
+            f"{bundle.folder}: is not the model with which the job began (sha256 of {BUNDLE_FILE} is {digest[:12]}, "
+            f"not {bundle.sha256[:12]}): restore that model, or name another folder for the job"
         )
     translator = Translator.load(Path(bundle.folder), bundle.search, bundle.threads, scores=bundle.scores)
     return translator.with_glossary(bundle.terms)

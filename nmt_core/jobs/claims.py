@@ -93,21 +93,21 @@ class Claims:
             heart.join(self.seconds)
 
     def _take(self, url: str) -> bool:
-        found = self._read(url)
-        if found is None:
+        claim = self._read(url)
+        if claim is None:
             return create(self._content(), url)
-        is_held = found.holds if found.is_from_here else not self._is_silent(url, found)
-        if found.owner not in ("", self.owner) and is_held:
+        is_held = claim.holds if claim.is_from_here else not self._is_silent(url, claim)
+        if claim.owner not in ("", self.owner) and is_held:
             return False
         self._write(url)
         return self._is_ours(url)
 
-    def _is_silent(self, url: str, found: Claim) -> bool:
+    def _is_silent(self, url: str, claim: Claim) -> bool:
         """Return True if a claim from another machine has not changed for `seconds`, by the local clock."""
         now = self.clock()
-        said, since = _met.get(url, (None, now))
-        if said != found:
-            _met[url] = found, now
+        known, since = _met.get(url, (None, now))
+        if known != claim:
+            _met[url] = claim, now
             return False
         if now - since < self.seconds:
             return False
@@ -136,8 +136,8 @@ class Claims:
             return _NOBODY
 
     def _is_ours(self, url: str) -> bool:
-        found = self._read(url)
-        return found is not None and found.owner == self.owner
+        claim = self._read(url)
+        return claim is not None and claim.owner == self.owner
 
     def _content(self) -> bytes:
         claim = Claim(

@@ -15,7 +15,7 @@ from nmt_core.config.faults import problem_of
 from nmt_core.config.section import later
 from nmt_core.errors import DataError
 from nmt_core.jobs.inputs import InputFile
-from nmt_core.jobs.order import Asked, Begun, Order, Plan
+from nmt_core.jobs.order import Begun, JobRequest, Order, Plan
 from nmt_core.store import storage
 from nmt_core.store.storage import local_path, store_of
 
@@ -114,18 +114,18 @@ class JobFolder:
         """
         return _read(f"{self.url}/done.json", Done)
 
-    def begin(self, asked: Asked, order: Order) -> Begun:
+    def begin(self, request: JobRequest, order: Order) -> Begun:
         """Publish an order, unless another job has begun and is not done. Return the job that has begun.
 
         Jobs of a folder are numbered. A job publishes its order in a file with its number, the one after the last
         finished job, and only if that file does not exist: of two orders at once, one is published.
         """
         while True:
-            begun = Begun(asked=asked.model, source=asked.source, order=order, number=self._next())
+            begun = Begun(asked=request.model, source=request.source, order=order, number=self._next())
             create(begun.model_dump_json().encode(), self._order(begun.number))
-            found = self.begun()
-            if found and found.number == begun.number:
-                return found
+            newest = self.begun()
+            if newest and newest.number == begun.number:
+                return newest
 
     def begun(self) -> Begun | None:
         """Return the job that has begun and is not done, or None if there is none."""

@@ -67,17 +67,19 @@ def find_inputs(source: str, apart_from: Sequence[str] = ()) -> Inputs:
         raise _both(source)
     path = local_path(source)
     try:
-        found, is_one = _here(path.expanduser()) if path else _in_store(source)
+        candidates, is_one = _here(path.expanduser()) if path else _in_store(source)
     except NmtError:
         raise
     except Exception as error:  # each store has its own errors
         raise DataError(
             f"{source}: cannot be read ({words_of(error)}): check the address and your credentials"
         ) from None
-    if is_one and any(file.url in apart_from for file in found):
+    if is_one and any(file.url in apart_from for file in candidates):
         raise _both(source)
-    urls = {file.url for file in found}
-    files = [file for file in found if is_one or not (_is_written(file.url, apart_from) or _goes_with(file.url, urls))]
+    urls = {file.url for file in candidates}
+    files = [
+        file for file in candidates if is_one or not (_is_written(file.url, apart_from) or _goes_with(file.url, urls))
+    ]
     if not files:
         raise DataError(f"{source}: there is no such file, or nothing in it: give a text file, a folder or a pattern")
     return Inputs(tuple(files), is_one)
@@ -144,8 +146,8 @@ def identity(url: str, name: str) -> InputFile | None:
 
 def _is_written(url: str, places: Sequence[str]) -> bool:
     """Return True if a file is an output: in or beside one of the places, or a temporary file."""
-    ours = {place + suffix for place in places for suffix in _BESIDE}
-    beside = url in ours or any(f"{url}/".startswith(f"{place}/") for place in places)
+    outputs = {place + suffix for place in places for suffix in _BESIDE}
+    beside = url in outputs or any(f"{url}/".startswith(f"{place}/") for place in places)
     return beside or url.endswith(storage.TEMPORARY)
 
 
@@ -169,20 +171,22 @@ def _here(path: Path) -> tuple[list[InputFile], bool]:
     root = Path(_before_the_wild(str(path))) if is_pattern else path
     files = root.glob(str(path).removeprefix(f"{root}/")) if is_pattern else root.rglob("*")
     named = sorted((file, file.relative_to(root)) for file in files if file.is_file())
-    found = [identity(str(file.absolute()), name.as_posix()) for file, name in named if not _is_hidden(name.as_posix())]
-    return [file for file in found if file], False
+    identities = [
+        identity(str(file.absolute()), name.as_posix()) for file, name in named if not _is_hidden(name.as_posix())
+    ]
+    return [file for file in identities if file], False
 
 
 def _in_store(source: str) -> tuple[list[InputFile], bool]:
     store, name = store_of(source)
     is_one = False
     if store.isfile(name):
-        root, found, is_one = name.rpartition("/")[0], [name], True
+        root, keys, is_one = name.rpartition("/")[0], [name], True
     elif _WILD & set(name):
-        root, found = _before_the_wild(name), [key for key in store.glob(name) if store.isfile(key)]
+        root, keys = _before_the_wild(name), [key for key in store.glob(name) if store.isfile(key)]
     else:
-        root, found = name, store.find(name)
-    named = [(key, key.removeprefix(root).lstrip("/")) for key in sorted(found)]
+        root, keys = name, store.find(name)
+    named = [(key, key.removeprefix(root).lstrip("/")) for key in sorted(keys)]
     # A key that ends in a slash marks a folder. Some tools create such keys for display.
     seen = [(key, name) for key, name in named if is_one or not (key.endswith("/") or _is_hidden(name))]
     # One request for each file: a listing may describe a file differently from the store itself.

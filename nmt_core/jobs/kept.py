@@ -83,8 +83,8 @@ class _JsonRows:
         self._rows = rows
 
     def take(self, rows: int) -> pa.Table:
-        found = [json.dumps(row) for row in islice(self._rows, rows)]
-        return pa.Table.from_arrays([pa.array(found, pa.string())], schema=_SCHEMA)
+        lines = [json.dumps(row) for row in islice(self._rows, rows)]
+        return pa.Table.from_arrays([pa.array(lines, pa.string())], schema=_SCHEMA)
 
     def end(self) -> None:
         for _ in self._rows:
@@ -168,8 +168,8 @@ class _ParquetRows:
             if absent := [column for column in keep if column not in known]:
                 raise _no_column(absent, list(known), name)
             self._paths = [(column, list(known[column])) for column in keep]
-        wanted = sorted({".".join(path) for _, path in self._paths})
-        self._batches = file.iter_batches(_ROWS_AT_A_TIME, columns=wanted)
+        column_names = sorted({".".join(path) for _, path in self._paths})
+        self._batches = file.iter_batches(_ROWS_AT_A_TIME, columns=column_names)
         self._left = pa.table(
             {column: pa.array([], self._type(file.schema_arrow, path)) for column, path in self._paths}
         )
@@ -183,11 +183,11 @@ class _ParquetRows:
 
     def take(self, rows: int) -> pa.Table:
         while self._left.num_rows < rows and (batch := next(self._batches, None)) is not None:
-            found = {
+            columns = {
                 column: pc.struct_field(batch.column(path[0]), path[1:]) if path[1:] else batch.column(path[0])
                 for column, path in self._paths
             }
-            self._left = pa.concat_tables([self._left, pa.table(found, schema=self._left.schema)])
+            self._left = pa.concat_tables([self._left, pa.table(columns, schema=self._left.schema)])
         taken, self._left = self._left.slice(0, rows), self._left.slice(rows)
         return taken
 
@@ -288,8 +288,8 @@ class KeptColumns:
 def _objects(rows: pa.Table) -> list[dict[str, Any]]:
     if is_json(rows.schema):
         return [json.loads(row) for row in rows.column(JSON_COLUMN).to_pylist()]
-    found: list[dict[str, Any]] = rows.to_pylist()
-    return found
+    objects: list[dict[str, Any]] = rows.to_pylist()
+    return objects
 
 
 def _type_of(value: Any) -> pa.DataType | None:

@@ -40,21 +40,21 @@ def this_maker() -> str:
     for name in _CODE:
         for file in sorted([root / name] if name.endswith(".py") else (root / name).rglob("*.py")):
             digest.update(file.read_bytes())
-    found = [f"code {digest.hexdigest()[:8]}"]
+    parts = [f"code {digest.hexdigest()[:8]}"]
     for library in _LIBRARIES:
         with suppress(importlib.metadata.PackageNotFoundError):
-            found.append(f"{library} {importlib.metadata.version(library)}")
-    return ", ".join(found)
+            parts.append(f"{library} {importlib.metadata.version(library)}")
+    return ", ".join(parts)
 
 
 def chunks_by_maker(parts: Parts, numbers: Iterable[int]) -> dict[str, list[int]]:
     """Return the numbers of translated chunks, by the code that translated them."""
-    found: dict[str, list[int]] = {}
+    by_maker: dict[str, list[int]] = {}
     for number in sorted(numbers):
         # Another worker has finished the job, or the file is damaged, which is reported when it is read.
         with suppress(FileNotFoundError, pa.ArrowInvalid):
-            found.setdefault(_maker_of(parts.output(number)), []).append(number)
-    return found
+            by_maker.setdefault(_maker_of(parts.output(number)), []).append(number)
+    return by_maker
 
 
 def _maker_of(url: str) -> str:
@@ -70,11 +70,11 @@ def _maker_of(url: str) -> str:
 
 def ranges(numbers: Sequence[int]) -> str:
     """Return numbers from 0, in ascending order, as ranges from 1 for users, such as `1-3, 7`."""
-    found = []
+    texts = []
     for _, group in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
         run = [number + 1 for _, number in group]
-        found.append(f"{run[0]:,}-{run[-1]:,}" if len(run) > 1 else f"{run[0]:,}")
-    return ", ".join(found)
+        texts.append(f"{run[0]:,}-{run[-1]:,}" if len(run) > 1 else f"{run[0]:,}")
+    return ", ".join(texts)
 
 
 def described(makers: dict[str, list[int]]) -> str:

@@ -127,8 +127,8 @@ def merge(plan: Plan, parts: Parts, former: Collection[str], require_wanted: Cal
     for number, chunk in enumerate(plan.chunks):
         chunks.setdefault(chunk.file, []).append((number, chunk))
     for output in outputs:
-        ours = [one for place in output.files for one in chunks.get(place, [])]
-        statuses.update(_write(output, plan.order, parts, ours, require_wanted))
+        own_chunks = [one for place in output.files for one in chunks.get(place, [])]
+        statuses.update(_write(output, plan.order, parts, own_chunks, require_wanted))
         aligned = output.url + aligned_suffix(output.packing)
         if aligned in former and (output.document or not has_second_file(output.kind, plan.order.search)):
             storage.remove([aligned])

@@ -87,7 +87,7 @@ class Chunk(BaseModel):
     lines: int
 
 
-class Asked(NamedTuple):
+class JobRequest(NamedTuple):
     """Model and text as the user named them, before either is looked up."""
 
     model: str
@@ -122,7 +122,7 @@ class Plan(Begun):
 
 def differences(former: Order, new: Order) -> list[str]:
     """Return the differences between two orders as text, such as `model: mine version 3, now mine version 4`."""
-    found = [
+    lines = [
         f"{name}: {_shown(getattr(former, name))}, now {_shown(getattr(new, name))}"
         for name in (
             "target",
@@ -138,20 +138,20 @@ def differences(former: Order, new: Order) -> list[str]:
     ]
     if former.model != new.model:
         versions = [f"{model.name} version {model.version}" for model in (former.model, new.model)]
-        found.append(f"model: {versions[0]}, now {versions[1]}")
+        lines.append(f"model: {versions[0]}, now {versions[1]}")
     if former.glossary != new.glossary:
-        found.append(f"glossary: {former.glossary or 'none'}, now {new.glossary or 'none'}")
+        lines.append(f"glossary: {former.glossary or 'none'}, now {new.glossary or 'none'}")
     for name in SearchConfig.model_fields:
-        ours, theirs = getattr(former.search, name), getattr(new.search, name)
-        if ours != theirs:
-            found.append(f"search.{name}: {ours}, now {theirs}")
+        old_value, new_value = getattr(former.search, name), getattr(new.search, name)
+        if old_value != new_value:
+            lines.append(f"search.{name}: {old_value}, now {new_value}")
     before, after = ({file.url: file for file in order.inputs} for order in (former, new))
     for url in dict.fromkeys([*before, *after]):
         if url not in after or url not in before:
-            found.append(f"input {url}: {'is no longer part of the job' if url in before else 'was added since'}")
+            lines.append(f"input {url}: {'is no longer part of the job' if url in before else 'was added since'}")
         elif before[url] != after[url]:
-            found.append(f"input {url}: has changed since ({_state(before[url])}; now {_state(after[url])})")
-    return found or ["the order of the inputs"]
+            lines.append(f"input {url}: has changed since ({_state(before[url])}; now {_state(after[url])})")
+    return lines or ["the order of the inputs"]
 
 
 def way_on(former: Order, new: Order) -> str:

@@ -13,7 +13,7 @@ from nmt_core.jobs.folder import Done, JobFolder, Parts
 from nmt_core.jobs.inputs import identity
 from nmt_core.jobs.makers import chunks_by_maker, described, ranges, this_maker
 from nmt_core.jobs.merge import merge, outputs_of, require_free_targets
-from nmt_core.jobs.order import Asked, Begun, Order, Plan, differences, way_on
+from nmt_core.jobs.order import Begun, JobRequest, Order, Plan, differences, way_on
 from nmt_core.jobs.pace import Pace, Progress, silence
 from nmt_core.jobs.staging import stage
 from nmt_core.jobs.writers import holds_scores
@@ -56,11 +56,11 @@ class Outcome:
     seconds: float
 
 
-def run_job(asked: Asked, order: Order, folder: JobFolder, means: Means) -> Outcome:
+def run_job(request: JobRequest, order: Order, folder: JobFolder, means: Means) -> Outcome:
     """Do what is left of a job. Afterwards its output exists and its chunks are removed.
 
     Args:
-        asked: the model and the text as the user named them. They are recorded with the order.
+        request: the model and the text as the user named them. They are recorded with the order.
         order: everything that determines the output.
         folder: the folder of the job, which need not exist.
         means: the model's folder, the workers and their resources.
@@ -73,7 +73,7 @@ def run_job(asked: Asked, order: Order, folder: JobFolder, means: Means) -> Outc
     """
     try:
         require_free_targets(order)
-        attempt = _Attempt(asked, order, folder, means)
+        attempt = _Attempt(request, order, folder, means)
         done, reused = attempt.run()
         return Outcome(done, reused, attempt.translated, time.monotonic() - attempt.start)
     except Exception as error:
@@ -101,8 +101,8 @@ def _kept(folder: JobFolder, order: Order) -> str:
 
 
 class _Attempt:
-    def __init__(self, asked: Asked, order: Order, folder: JobFolder, means: Means) -> None:
-        self.asked = asked
+    def __init__(self, request: JobRequest, order: Order, folder: JobFolder, means: Means) -> None:
+        self.request = request
         self.order = order
         self.fingerprint = order.fingerprint
         self.folder = folder
@@ -117,7 +117,7 @@ class _Attempt:
     def run(self) -> tuple[Done, bool]:
         if done := self._done_before():
             return done, True
-        begun = self.folder.begin(self.asked, self.order)
+        begun = self.folder.begin(self.request, self.order)
         if done := self._done_before():  # another attempt has finished the job since, and `begin` began it again
             if begun.order == self.order:
                 self.folder.withdraw(begun.number)
@@ -189,8 +189,8 @@ class _Attempt:
             raise
         if not self._is_to_be_done():
             return
-        asked, source = self.asked
-        self.folder.write(Plan(asked=asked, source=source, order=self.order, number=self.number, chunks=chunks))
+        model, source = self.request
+        self.folder.write(Plan(asked=model, source=source, order=self.order, number=self.number, chunks=chunks))
         if not self._whole_plan() and self._is_to_be_done():
             raise StageError(
                 f"{self.parts.root}: a file that was just written there is missing: make sure that nothing else "

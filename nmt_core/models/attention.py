@@ -86,10 +86,15 @@ def attention_weights(
 
     See `attend_reference` for the arguments.
     """
-    scores_BHTS = q_BHTD @ k_BHSD.transpose(-2, -1) / math.sqrt(q_BHTD.shape[-1])
+    scores_BHTS = attention_scores(q_BHTD, k_BHSD)
     if causal:
         before = torch.ones(scores_BHTS.shape[-2:], dtype=torch.bool, device=scores_BHTS.device).tril()
         mask_BTS = before[None] if mask_BTS is None else mask_BTS & before
     if mask_BTS is not None:
         scores_BHTS = scores_BHTS.masked_fill(~mask_BTS[:, None], float("-inf"))
     return scores_BHTS.softmax(-1)
+
+
+def attention_scores(q_BHTD: Tensor, k_BHSD: Tensor) -> Tensor:
+    """Return q k^T / sqrt(D), the logits of `attention_weights`, [B, H, T, S]."""
+    return q_BHTD @ k_BHSD.transpose(-2, -1) / math.sqrt(q_BHTD.shape[-1])

@@ -48,8 +48,7 @@ class AttentionView(Graph):
             First `source_embedding` [B, S, M] and `source_positions` [S, M], then `target_embedding` [B, T, M] and
             `target_positions` [T, M]. Their sums are the inputs of the first layers. Then `encoder_attention` [B, N, H,
             S, S], `decoder_attention` [B, N, H, T, T] (see `_read` for recurrent layers) and `cross_attention` [B, N,
-            H, T, S]. Last, for alignments, the mean of the cross-attention over the heads of the last layers, [B, T,
-            S]. Rows of padding have no meaning.
+            H, T, S]. Last, for alignments, `alignment` [B, T, S]. Rows of padding have no meaning.
         """
         mask_BS = source_BS != PAD_ID
         source, target = self.embed(source_BS, "source"), self.embed(target_BT, "target")
@@ -63,7 +62,20 @@ class AttentionView(Graph):
             of_decoder.append(weights_BHTT)
             of_cross.append(weights_BHTS)
         stacked = [torch.stack(weights, dim=1) for weights in (of_encoder, of_decoder, of_cross)]
-        return (*source, *target, *stacked, torch.cat(of_cross[-self.aligning_layers :], dim=1).mean(dim=1))
+        return (*source, *target, *stacked, self.alignment(of_cross))
+
+    def alignment(self, of_cross: list[Tensor]) -> Tensor:
+        """Return the attention that aligns words, [B, T, S], from the cross-attention of each layer, [B, H, T, S].
+
+        Heads that have learned alignments align the token that a position reads. Row t is then the attention of
+        position t + 1, which reads the token that position t predicts. In other models it is the mean over the last
+        layers.
+        """
+        config = self.model.config
+        if not config.alignment_layer:
+            return torch.cat(of_cross[-self.aligning_layers :], dim=1).mean(dim=1)
+        learned_BTS = of_cross[config.alignment_layer - 1][:, : config.alignment_heads].mean(dim=1)
+        return torch.cat([learned_BTS[:, 1:], learned_BTS[:, -1:]], dim=1)
 
     def embed(self, ids_BL: Tensor, side: Side) -> tuple[Tensor, Tensor]:
         """Return the embeddings times sqrt(d_model), [B, L, M], and the positions to add to them, [L, M].

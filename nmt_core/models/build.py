@@ -2,7 +2,7 @@
 
 from nmt_core.config import ModelConfig
 from nmt_core.models.model import TranslationModel
-from nmt_core.models.recurrent.attention import DotAttentionModel, SearchModel
+from nmt_core.models.recurrent.attention import GlobalAttentionModel, SearchModel
 from nmt_core.models.recurrent.fixed_context import FixedContextModel
 from nmt_core.models.recurrent.model import RecurrentModel
 from nmt_core.models.transformer import Transformer
@@ -10,7 +10,9 @@ from nmt_core.models.transformer import Transformer
 _RECURRENT: dict[str, type[RecurrentModel]] = {
     "none": FixedContextModel,
     "additive": SearchModel,
-    "dot": DotAttentionModel,
+    "dot": GlobalAttentionModel,
+    "general": GlobalAttentionModel,
+    "concat": GlobalAttentionModel,
 }
 
 

@@ -72,8 +72,10 @@ def _of_recurrent(model: ModelConfig) -> tuple[int, int]:
         directions * gates * ((annotation if number else word) + 1 + hidden) for number in range(model.encoder_layers)
     )
     decoder = sum(gates * ((hidden if number else word) + 1 + hidden) for number in range(model.decoder_layers))
-    if rnn.attention == "dot":
-        decoder += 2 * hidden * hidden
+    if rnn.is_global:
+        decoder += 2 * hidden * hidden + gates * hidden * rnn.input_feeding
+        general, concat = annotation * hidden, rnn.alignment_size * (annotation + hidden + 1)
+        decoder += {"dot": 0, "general": general, "concat": concat}[rnn.attention]
     elif not rnn.hands_over_states:
         context = hidden if rnn.attention == "none" else annotation
         decoder += gates * context + 2 * rnn.maxout_size * (hidden + 1 + word + context)

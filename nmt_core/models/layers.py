@@ -108,11 +108,18 @@ class CrossAttention(nn.Module):
         self.key_value = nn.Linear(config.d_model, key_width + value_width, bias=False)
         self.output = nn.Linear(value_width, config.d_model, bias=False)
 
-    def forward(self, x_M: Tensor, memory_M: Tensor, source: Layout, target: Layout) -> Tensor:
-        """Map the target [..., M] and the encoder's output [..., M] to [..., M], shaped like the target."""
+    def project(self, x_M: Tensor, memory_M: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries of the target, and keys and values of the encoder's output, each [..., H, D]."""
         q_HD = split_heads(self.query(x_M), self.num_heads)
         k_P, v_P = self.key_value(memory_M).split(self.widths, dim=-1)
-        k_HD, v_HD = split_heads(k_P, self.num_heads), split_heads(v_P, self.num_heads)
+        return q_HD, split_heads(k_P, self.num_heads), split_heads(v_P, self.num_heads)
+
+    def forward(self, x_M: Tensor, memory_M: Tensor, source: Layout, target: Layout) -> Tensor:
+        """Map the target [..., M] and the encoder's output [..., M] to [..., M], shaped like the target."""
+        return self.attend(*self.project(x_M, memory_M), source, target)
+
+    def attend(self, q_HD: Tensor, k_HD: Tensor, v_HD: Tensor, source: Layout, target: Layout) -> Tensor:
+        """Return the output of the sub-layer, shaped like the target [..., M], for the results of `project`."""
         output: Tensor = self.output(join_heads(attend(q_HD, k_HD, v_HD, source, target)))
         return output
 
@@ -226,7 +233,7 @@ class Residual(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.pre_norm = config.norm == "pre"
-        self.norm = nn.LayerNorm(config.d_model)
+        self.norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.dropout)
 
     def enter(self, x: Tensor) -> Tensor:
@@ -281,11 +288,19 @@ class DecoderLayer(nn.Module):
         self.feed_forward_frame = Residual(config)
 
     def forward(
-        self, x_M: Tensor, memory_M: Tensor, source: Layout, target: Layout, turns_D: Tensor | None = None
-    ) -> Tensor:
+        self,
+        x_M: Tensor,
+        memory_M: Tensor,
+        source: Layout,
+        target: Layout,
+        turns_D: Tensor | None = None,
+        aligning_heads: int = 0,
+    ) -> Tensor | tuple[Tensor, Tensor, Tensor]:
         """Map the target [..., M] and the memory [..., M] to [..., M]. Position t sees positions 0..t of the target.
 
-        `turns_D` are the target's rotary positions (see `rotated`). A recurrent unit does not need them.
+        `turns_D` are the target's rotary positions (see `rotated`). A recurrent unit does not need them. With
+        `aligning_heads`, the queries and keys [..., H, D] of this many heads of the attention to the source are
+        returned as well.
         """
         frame = self.self_attention_frame
         entered_M = frame.enter(x_M)
@@ -296,6 +311,8 @@ class DecoderLayer(nn.Module):
         )
         x_M = frame.leave(x_M, read_M)
         frame = self.cross_attention_frame
-        x_M = frame.leave(x_M, self.cross_attention(frame.enter(x_M), memory_M, source, target))
+        q_HD, k_HD, v_HD = self.cross_attention.project(frame.enter(x_M), memory_M)
+        x_M = frame.leave(x_M, self.cross_attention.attend(q_HD, k_HD, v_HD, source, target))
         frame = self.feed_forward_frame
-        return frame.leave(x_M, self.feed_forward(frame.enter(x_M)))
+        x_M = frame.leave(x_M, self.feed_forward(frame.enter(x_M)))
+        return (x_M, q_HD[..., :aligning_heads, :], k_HD[..., :aligning_heads, :]) if aligning_heads else x_M

@@ -59,6 +59,21 @@ def smoothed_cross_entropy(
     return smoothed, plain
 
 
+def alignment_loss(log_weights_BHTS: Tensor, aligned_BT: Tensor) -> Tensor:
+    """Return the cross-entropy of attention and alignments, in nats, summed over target tokens.
+
+    It is the loss of guided alignment (Chen et al. 2016, "Guided Alignment Training for Topic-Aware Neural Machine
+    Translation").
+
+    Args:
+        log_weights_BHTS: logarithms of attention weights. Heads count equally.
+        aligned_BT: source position of each target token. Tokens with -1 do not count.
+    """
+    place_B1T1 = aligned_BT.clamp_min(0)[:, None, :, None].expand(-1, log_weights_BHTS.shape[1], -1, -1)
+    found_BT = log_weights_BHTS.gather(-1, place_B1T1).squeeze(-1).mean(1)
+    return -found_BT.masked_fill(aligned_BT < 0, 0.0).sum()
+
+
 class _ChunkedCrossEntropy(torch.autograd.Function):
     """Projection, softmax and loss, chunk by chunk.
 

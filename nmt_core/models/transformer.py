@@ -4,18 +4,49 @@ Letters: see `nmt_core.models`.
 """
 
 import math
+from dataclasses import dataclass
 from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt_core.batches.layout import Layout, Padded, Rows
+from nmt_core.batches.layout import Layout, Packed, Padded, Rows
 from nmt_core.config import ModelConfig
 from nmt_core.errors import ConfigError
+from nmt_core.models.attention import attention_scores
 from nmt_core.models.layers import DecoderLayer, Dropout, EncoderLayer, residual_dtype, sinusoidal_positions
 from nmt_core.models.model import TranslationModel
 from nmt_core.tokenizer.tokenizer import PAD_ID
+
+
+@dataclass(frozen=True)
+class AligningAttention:
+    """Attention to the source in the heads that learn alignments."""
+
+    q_HD: Tensor
+    """Queries, [..., H, D]."""
+    k_HD: Tensor
+    """Keys, [..., H, D]."""
+    source_layout: Layout
+    target_layout: Layout
+
+    def log_weights(self) -> Tensor:
+        """Return the logarithm of the weight of each source position, fp32 [B, H, T, S]."""
+        q_BTHD, _ = _unpacked(self.q_HD, self.target_layout)
+        k_BSHD, source = _unpacked(self.k_HD, self.source_layout)
+        scores_BHTS = attention_scores(q_BTHD.float().transpose(1, 2), k_BSHD.float().transpose(1, 2))
+        if source.is_token_BL is not None:
+            scores_BHTS = scores_BHTS.masked_fill(~source.is_token_BL[:, None, None], float("-inf"))
+        return scores_BHTS.log_softmax(-1)
+
+    def targets(self, aligned: Tensor) -> Tensor:
+        """Return `Batch.aligned`, padded or packed, as [B, T], with -1 at places outside of a sentence."""
+        if not isinstance(self.target_layout, Packed):
+            return aligned
+        aligned_BT, target = self.target_layout.unpack(aligned)
+        assert target.is_token_BL is not None
+        return aligned_BT.masked_fill(~target.is_token_BL, -1)
 
 
 class Transformer(TranslationModel):
@@ -50,8 +81,10 @@ class Transformer(TranslationModel):
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         # Post-norm layers end in a norm; a pre-norm stack needs one of its own.
-        self.encoder_norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+        self.encoder_norm, self.decoder_norm = (
+            nn.LayerNorm(config.d_model, eps=config.layer_norm_eps) if config.norm == "pre" else nn.Identity()
+            for _ in range(2)
+        )
         self.output = nn.Linear(config.d_model, vocab_size, bias=False)
         if config.tied_embeddings != "none":
             self.output.weight = self.target_embedding.weight
@@ -117,12 +150,23 @@ class Transformer(TranslationModel):
 
     def decode(self, target: Tensor, memory_M: Tensor, source_layout: Layout, target_layout: Layout) -> Tensor:
         """Return the decoder's states [..., M] for the target ids so far and the memory."""
+        return self._decode(target, memory_M, source_layout, target_layout, 0)[0]
+
+    def _decode(
+        self, target: Tensor, memory_M: Tensor, source_layout: Layout, target_layout: Layout, aligning_heads: int
+    ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        """Return the decoder's states, and queries and keys of the aligning heads if their number is not 0."""
         x_M = self.embed(target, self.target_embedding, target_layout)
         turns_D = self._positions(target, target_layout) if self.turns else None
-        for layer in self.decoder:
-            x_M = layer(x_M, memory_M, source_layout, target_layout, turns_D)
+        attention = None
+        for number, layer in enumerate(self.decoder, start=1):
+            if aligning_heads and number == self.config.alignment_layer:
+                x_M, q_HD, k_HD = layer(x_M, memory_M, source_layout, target_layout, turns_D, aligning_heads)
+                attention = q_HD, k_HD
+            else:
+                x_M = layer(x_M, memory_M, source_layout, target_layout, turns_D)
         states_M: Tensor = self.decoder_norm(x_M)
-        return states_M
+        return states_M, attention
 
     def forward(
         self, source: Tensor, target: Tensor, source_layout: Layout | None = None, target_layout: Layout | None = None
@@ -138,13 +182,36 @@ class Transformer(TranslationModel):
             target_layout: layout of the target. None means padded. Padding follows the tokens, so the causal mask alone
                 hides it from real tokens.
         """
+        states_M, _ = self._states(source, target, source_layout, target_layout, 0)
+        return states_M
+
+    def forward_with_attention(
+        self, source: Tensor, target: Tensor, source_layout: Layout | None = None, target_layout: Layout | None = None
+    ) -> tuple[Tensor, "AligningAttention"]:
+        """Return the states of `forward`, and the attention that learns alignments. Needs `model.alignment_layer`."""
+        heads = self.config.alignment_heads
+        states_M, attention = self._states(source, target, source_layout, target_layout, heads)
+        assert attention
+        return states_M, attention
+
+    def _states(
+        self,
+        source: Tensor,
+        target: Tensor,
+        source_layout: Layout | None,
+        target_layout: Layout | None,
+        aligning_heads: int,
+    ) -> tuple[Tensor, "AligningAttention | None"]:
         source_layout, target_layout = source_layout or Padded(source != PAD_ID), target_layout or Padded()
-        if not _is_compiled_by_rows(source.device):
-            return self.decode(target, self.encode(source, source_layout), source_layout, target_layout)
-        source, source_layout = _in_rows(source, source_layout)
-        target, target_layout = _in_rows(target, target_layout)
-        states_M = self.decode(target, self.encode(source, source_layout), source_layout, target_layout)
-        return target_layout.unpack(states_M)[0] if isinstance(target_layout, Rows) else states_M
+        is_in_rows = _is_compiled_by_rows(source.device)
+        if is_in_rows:
+            source, source_layout = _in_rows(source, source_layout)
+            target, target_layout = _in_rows(target, target_layout)
+        memory_M = self.encode(source, source_layout)
+        states_M, attention = self._decode(target, memory_M, source_layout, target_layout, aligning_heads)
+        if is_in_rows and isinstance(target_layout, Rows):
+            states_M = target_layout.unpack(states_M)[0]
+        return states_M, AligningAttention(*attention, source_layout, target_layout) if attention else None
 
     @property
     def recurrent_layers(self) -> int:
@@ -167,6 +234,11 @@ class Transformer(TranslationModel):
             for weight in layer.cross_attention.key_value.parameters()
         )
         return encoder + read_at_source, decoder - read_at_source + self.vocab_size * self.config.d_model
+
+
+def _unpacked(x: Tensor, layout: Layout) -> tuple[Tensor, Padded]:
+    """Return a tensor [..., ] with one sentence a row, [B, L, ...], and its layout."""
+    return (x, layout) if isinstance(layout, Padded) else layout.unpack(x)
 
 
 def _is_compiled_by_rows(device: torch.device) -> bool:

@@ -56,9 +56,9 @@ def load_recipe(recipe: str, overrides: Iterable[str] = (), text_of: str = "") -
     """
     values = _read(recipe)
     if text_of:
-        theirs = _read(text_of)
+        text_values = _read(text_of)
         values = {section: value for section, value in values.items() if section not in TEXT}
-        values |= {section: theirs[section] for section in TEXT if section in theirs}
+        values |= {section: text_values[section] for section in TEXT if section in text_values}
     for override in overrides:
         _apply(values, override)
     _name_the_lock_file(values, text_of or recipe)
@@ -137,9 +137,9 @@ def upgrade_recipe(file: Path) -> list[str]:
 def _replaced(text: str, pattern: str, present: str) -> str:
     """Replace a name in the lines of a recipe, but not in their comments."""
     compiled = re.compile(rf"(?m)^(?P<before>[^#\n]*?(?<![\w.])){pattern}")
-    while found := compiled.search(text):
-        kept = found.groupdict().get("key") or ""
-        text = text[: found.start()] + found["before"] + kept + present + text[found.end() :]
+    while match := compiled.search(text):
+        kept = match.groupdict().get("key") or ""
+        text = text[: match.start()] + match["before"] + kept + present + text[match.end() :]
     return text
 
 
@@ -234,6 +234,8 @@ def _apply(values: dict[str, Any], override: str) -> None:
         value = yaml.safe_load(text) if text.strip() else text.strip()
     except yaml.YAMLError:
         raise ConfigError(f"--set {override}: the value is not valid YAML: put it in quotes") from None
+    if renamed := list(earlier_names(functools.reduce(lambda inner, step: {step: inner}, reversed(steps), value))):
+        raise ConfigError(f"--set {override}: {'; '.join(renamed)}: use the new name")
     place: Any = values
     try:
         for step in steps[:-1]:

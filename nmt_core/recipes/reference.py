@@ -89,7 +89,9 @@ def _allowed(schema: dict[str, Any]) -> str:
         return _allowed(schema["anyOf"][0])
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     bounds = [f"{sign} {schema[key]:,}" for key, sign in signs.items() if schema.get(key, LARGE) < LARGE]
-    kind = {"boolean": "true, false", "string": "text", "array": "a list"}.get(schema.get("type", ""), "number")
+    kind = {"boolean": "true, false", "string": "text", "array": "a list", "object": "a mapping"}.get(
+        schema.get("type", ""), "number"
+    )
     return ", ".join(bounds) or kind
 
 

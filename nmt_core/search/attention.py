@@ -91,8 +91,8 @@ class AttentionGraph:
         """
         if self._encoder:
             return self._step_by_step(source_BS, target_BT)
-        found = self._session.run(self._outputs, {"source": source_BS, "target": target_BT})
-        return AttentionMaps(**dict(zip(self._outputs, found, strict=True)))
+        arrays = self._session.run(self._outputs, {"source": source_BS, "target": target_BT})
+        return AttentionMaps(**dict(zip(self._outputs, arrays, strict=True)))
 
     def _step_by_step(self, source_BS: Ints, target_BT: Ints) -> AttentionMaps:
         assert self._encoder
@@ -103,9 +103,9 @@ class AttentionGraph:
         steps = []
         for tokens_B in target_BT.T:
             given = {"source": source_BS, "tokens": np.ascontiguousarray(tokens_B)} | held | states
-            found = dict(zip(self._outputs, self._session.run(self._outputs, given), strict=True))
-            states = {name.replace("present_", "past_"): found[name] for name in found if name.startswith("present_")}
-            steps.append(found)
+            arrays = dict(zip(self._outputs, self._session.run(self._outputs, given), strict=True))
+            states = {name.replace("present_", "past_"): arrays[name] for name in arrays if name.startswith("present_")}
+            steps.append(arrays)
         return AttentionMaps(
             cross_attention=np.stack([step["attention"] for step in steps], axis=1)[:, None, None],
             source_embedding=steps[0]["source_embedding"],

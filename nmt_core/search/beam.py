@@ -81,8 +81,8 @@ def n_best(
     """
     if not source_ids:
         return []
-    beams, history, wanted = _Beams(source_ids, config, prefixes), History(), config.beam_size + 1
-    decoding = stepper.start(pad_sources(source_ids), candidates(wanted, stepper, config))
+    beams, history, count = _Beams(source_ids, config, prefixes), History(), config.beam_size + 1
+    decoding = stepper.start(pad_sources(source_ids), candidates(count, stepper, config))
     token_R, parent_R = np.full(len(source_ids), BOS_ID), np.arange(len(source_ids))
     written_RT = np.empty((len(source_ids), 0), dtype=np.int64)
     while True:
@@ -90,7 +90,7 @@ def n_best(
         step = decoding.step(token_R, parent_R)
         if config.limits_repetition and beams.length:
             written_RT = with_tokens(written_RT, token_R, parent_R)
-        step = allowed(step, wanted, beams.length, config, written_RT)
+        step = allowed(step, count, beams.length, config, written_RT)
         token_R, parent_R = beams.advance(*step)
         if observe:
             observe(beams.seen(step, token_R, parent_R))
@@ -179,12 +179,12 @@ class _Beams:
         score_H = sum_BX.take(candidate_H) / self.penalties[self.length + 1 - self.prefixes.length_B[place_H]]
         for place, row, score in zip(place_H.tolist(), (candidate_H // width).tolist(), score_H.tolist(), strict=True):
             if score > -np.inf:
-                found = self.endings[place]
-                found.append(Ending(score, self.length, row))
-                if len(found) >= self.size:
+                endings = self.endings[place]
+                endings.append(Ending(score, self.length, row))
+                if len(endings) >= self.size:
                     self.to_beat[place] = np.inf
-                elif len(found) >= self.wanted:
-                    self.to_beat[place] = sorted(found)[-self.wanted].score
+                elif len(endings) >= self.wanted:
+                    self.to_beat[place] = sorted(endings)[-self.wanted].score
 
     def _cut(self) -> None:
         """Keep the best partial hypothesis of each sentence that has reached its greatest length, if none has ended."""
@@ -214,7 +214,10 @@ class _Beams:
 
     def results(self, history: History) -> list[list[Hypothesis]]:
         """Return the hypotheses of each sentence of the input, best first."""
-        best = [sorted(found, key=lambda ending: -ending.score)[: self.wanted] for found in self.endings]
+        best = [
+            sorted(endings_of_source, key=lambda ending: -ending.score)[: self.wanted]
+            for endings_of_source in self.endings
+        ]
         hypotheses = iter(history.hypotheses([ending for endings in best for ending in endings]))
         return [[next(hypotheses) for _ in endings] for endings in best]
 

@@ -47,28 +47,28 @@ _REPEATED = 64
 """Further successors that are requested if some may be excluded or made less likely because they were used before."""
 
 
-def candidates(wanted: int, stepper: Stepper, config: SearchConfig) -> int:
-    """Return the number of successors to request, so that `wanted` remain if the end mark or <unk> is excluded."""
+def candidates(count: int, stepper: Stepper, config: SearchConfig) -> int:
+    """Return the number of successors to request, so that `count` remain if the end mark or <unk> is excluded."""
     spare = _REPEATED if config.limits_repetition else 0
-    return min(wanted + (config.min_length > 0) + (not config.allow_unknown) + spare, stepper.vocab_size)
+    return min(count + (config.min_length > 0) + (not config.allow_unknown) + spare, stepper.vocab_size)
 
 
 def allowed(
-    step: tuple[Floats, Ints], wanted: int, length: int, config: SearchConfig, written_RT: Ints | None = None
+    step: tuple[Floats, Ints], count: int, length: int, config: SearchConfig, written_RT: Ints | None = None
 ) -> tuple[Floats, Ints]:
-    """Return the first `wanted` successors of each row.
+    """Return the first `count` successors of each row.
 
     The end mark is excluded if `length` tokens are too few, and <unk> if it is not allowed. `written_RT` holds the
     tokens of each row so far, for the limits of repetition.
     """
     if written_RT is not None and written_RT.size and config.limits_repetition:
-        step = _less_repeated(step, written_RT, config, in_order=wanted < step[1].shape[1])
+        step = _less_repeated(step, written_RT, config, in_order=count < step[1].shape[1])
     if length < config.min_length:
         step = _without(EOS_ID, step)
     if not config.allow_unknown:
         step = _without(UNK_ID, step)
     log_prob_RC, id_RC = step
-    return log_prob_RC[:, :wanted], id_RC[:, :wanted]
+    return log_prob_RC[:, :count], id_RC[:, :count]
 
 
 def with_rules(log_prob_RV: Floats, length: int, config: SearchConfig, written_RT: Ints) -> Floats:
@@ -112,9 +112,9 @@ def _less_repeated(
 
 def _is_in(id_RC: Ints, token_RT: Ints) -> Flags:
     """Return True for each id that is among the tokens of its row, except for the end mark and padding."""
-    found: Flags = np.array([np.isin(ids, tokens) for ids, tokens in zip(id_RC, token_RT, strict=True)])
-    found &= (id_RC != EOS_ID) & (id_RC != PAD_ID)
-    return found
+    is_in_RC: Flags = np.array([np.isin(ids, tokens) for ids, tokens in zip(id_RC, token_RT, strict=True)])
+    is_in_RC &= (id_RC != EOS_ID) & (id_RC != PAD_ID)
+    return is_in_RC
 
 
 def with_tokens(written_RT: Ints, token_R: Ints, parent_R: Ints) -> Ints:

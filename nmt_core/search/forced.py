@@ -27,7 +27,7 @@ def forced_log_probabilities(
     if not source_ids:
         return []
     targets = [[*ids, EOS_ID] for ids in target_ids]
-    found: list[list[float]] = [[] for _ in targets]
+    log_probs_of_pairs: list[list[float]] = [[] for _ in targets]
     decoding = stepper.start(pad_sources(source_ids), stepper.vocab_size)
     pair_R = np.arange(len(targets))
     token_R, parent_R = np.full(len(targets), BOS_ID), np.arange(len(targets))
@@ -36,9 +36,9 @@ def forced_log_probabilities(
         token_R = np.array([targets[pair][position] for pair in pair_R.tolist()])
         log_prob_R = log_prob_RC[id_RC == token_R[:, None]]  # each row names each id once
         for pair, log_prob in zip(pair_R.tolist(), log_prob_R.tolist(), strict=True):
-            found[pair].append(log_prob)
+            log_probs_of_pairs[pair].append(log_prob)
         parent_R = np.flatnonzero(token_R != EOS_ID)
         if 0 < len(parent_R) < len(token_R):
             decoding.keep(parent_R)
         pair_R, token_R = pair_R[parent_R], token_R[parent_R]
-    return found
+    return log_probs_of_pairs

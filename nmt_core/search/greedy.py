@@ -20,7 +20,7 @@ def greedy_search(
     """Return the hypothesis for each source, in order (see `beam.n_best` for the arguments)."""
     if not source_ids:
         return []
-    found = [Hypothesis((), 0.0)] * len(source_ids)
+    hypotheses = [Hypothesis((), 0.0)] * len(source_ids)
     limit_B = limits(source_ids, config, prefixes)
     given = Prefixes(prefixes, limit_B)
     penalties = length_penalties(int(limit_B.max()) + 1, config.length_penalty)
@@ -47,10 +47,10 @@ def greedy_search(
             place_H.tolist(), ids_BT[place_H, :length].tolist(), score_H.tolist(), ends_H.tolist(), strict=True
         )
         for place, ids, score, ends in endings:
-            found[place] = Hypothesis(tuple(ids), score, cut=not ends)
+            hypotheses[place] = Hypothesis(tuple(ids), score, cut=not ends)
         row_B = np.flatnonzero(~done_B)
         if not row_B.size:
             break
         decoding.keep(row_B)
         token_B, sum_B, place_B, limit_B = token_B[row_B], sum_B[row_B], place_B[row_B], limit_B[row_B]
-    return found
+    return hypotheses

@@ -20,22 +20,22 @@ def pieces_of(line: str, tokenizer: Tokenizer, limit: int) -> list[list[int]]:
     A sentence of more than `limit` tokens is split into parts. Every token of the line is in one part. Abbreviations
     may be taken for ends of sentences.
     """
-    found: list[list[int]] = []
+    pieces: list[list[int]] = []
     for ids in tokenizer.encode(by_punctuation(line)):
         while len(ids) > limit:
             end = _end_of_words(ids, tokenizer, limit)
-            found.append(ids[:end])
+            pieces.append(ids[:end])
             ids = ids[end:]
         if ids:
-            found.append(ids)
-    return found
+            pieces.append(ids)
+    return pieces
 
 
 def by_punctuation(line: str) -> list[str]:
     """Return the sentences of a line by its punctuation alone, without spaces at their ends."""
     ends = [match.end() for match in END_OF_SENTENCE.finditer(line)]
-    found = [line[start:end].strip(" ") for start, end in zip([0, *ends], [*ends, len(line)], strict=True)]
-    return [sentence for sentence in found if sentence]
+    sentences = [line[start:end].strip(" ") for start, end in zip([0, *ends], [*ends, len(line)], strict=True)]
+    return [sentence for sentence in sentences if sentence]
 
 
 def joiner(language: str) -> str:

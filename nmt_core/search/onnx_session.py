@@ -35,9 +35,9 @@ def best_device() -> Device:
     return "cuda" if _sees_a_gpu() and _can_use_it() else "cpu"
 
 
-def device_for(asked: str, precisions: Sequence[str]) -> Device:
+def device_for(requested: str, precisions: Sequence[str]) -> Device:
     """Return the device for the requested precision, or for the fastest precision of those that a model has."""
-    possible = precisions if asked == "fastest" else [asked]
+    possible = precisions if requested == "fastest" else [requested]
     return best_device() if any(precision in FASTEST["cuda"] for precision in possible) else "cpu"
 
 

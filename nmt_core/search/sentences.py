@@ -50,14 +50,14 @@ def sentences_of(text: str, language: str) -> list[str]:
         text: any text. A line break is white space here, see `layout_of`.
         language: ISO 639 code. Rules of English hold for a language that sentencex does not know.
     """
-    found: list[str] = []
+    sentences: list[str] = []
     has_capitals = any(map(str.isupper, text))
     for sentence in _cut(text, re.split("[-_]", language)[0]):
-        if found and _belongs_to(found[-1], sentence, language, has_capitals):
-            found[-1] += sentence
+        if sentences and _belongs_to(sentences[-1], sentence, language, has_capitals):
+            sentences[-1] += sentence
         else:
-            found.append(sentence)
-    return found
+            sentences.append(sentence)
+    return sentences
 
 
 def layout_of(text: str, language: str, tidy: Callable[[str], str]) -> list[tuple[str, Literal]]:
@@ -65,12 +65,12 @@ def layout_of(text: str, language: str, tidy: Callable[[str], str]) -> list[tupl
 
     A sentence is empty where line breaks begin the text. A text without words has no sentences.
     """
-    found: list[tuple[str, Literal]] = []
+    layout: list[tuple[str, Literal]] = []
     for paragraph, breaks in _paragraphs(text):
         tidied = [tidy(sentence) for sentence in sentences_of(tidy(paragraph), language)]
         rows = [(sentence, "") for sentence in tidied if sentence] or [("", "")]
-        found += [*rows[:-1], (rows[-1][0], breaks)]
-    return found if any(sentence for sentence, _ in found) else []
+        layout += [*rows[:-1], (rows[-1][0], breaks)]
+    return layout if any(sentence for sentence, _ in layout) else []
 
 
 def share_with_several(rows: Sequence[str], language: str) -> float:
@@ -91,16 +91,16 @@ def _cut(text: str, language: str) -> list[str]:
     # sentencex panics at a letter, a space other than " " and a full stop. The exception derives from BaseException.
     plain = _ODD_SPACES.sub(" ", text)
     try:
-        found: list[str] = sentencex.segment(language or "en", plain)
+        sentences: list[str] = sentencex.segment(language or "en", plain)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
             raise
-        found = []
-    if "".join(found) != plain:
+        sentences = []
+    if "".join(sentences) != plain:
         ends = [match.end() for match in END_OF_SENTENCE.finditer(text)]
         return [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True) if start < end]
     ends = [0]
-    for sentence in found:
+    for sentence in sentences:
         ends.append(ends[-1] + len(sentence))
     return [text[start:end] for start, end in pairwise(ends)]
 

@@ -68,26 +68,28 @@ class Terms:
         met, begun = self._closed(progress, self._begin_V[token])
         if token not in self.successors(progress):
             return Progress(met, (), self._end_V[token])
-        found = [
+        continued = [
             (term, way, count + 1)
             for term, way, count in begun
             if count < len(ids := self._required[term][way].ids) and ids[count] == token
         ]
-        found += [(term, way, 1) for term, way in self._starts(met, progress.end) if self._first(term, way) == token]
-        whole = next((one for one in found if self._is_whole(one) and not self._form(one).end), None)
+        continued += [
+            (term, way, 1) for term, way in self._starts(met, progress.end) if self._first(term, way) == token
+        ]
+        whole = next((one for one in continued if self._is_whole(one) and not self._form(one).end), None)
         if whole:
-            met, found = met | 1 << whole[0], []
-        return Progress(met, tuple(found), self._end_V[token])
+            met, continued = met | 1 << whole[0], []
+        return Progress(met, tuple(continued), self._end_V[token])
 
     def successors(self, progress: Progress) -> set[int]:
         """Return the tokens that begin or continue a term."""
-        found = self._successors.get(progress)
-        if found is None:
-            found = {self._form(one).ids[one[2]] for one in progress.begun if not self._is_whole(one)}
+        tokens = self._successors.get(progress)
+        if tokens is None:
+            tokens = {self._form(one).ids[one[2]] for one in progress.begun if not self._is_whole(one)}
             starts = self._starts(self._closed(progress, 0)[0], progress.end)
-            found |= {self._first(term, way) for term, way in starts}
-            self._successors[progress] = found
-        return found
+            tokens |= {self._first(term, way) for term, way in starts}
+            self._successors[progress] = tokens
+        return tokens
 
     def bank(self, progress: Progress) -> int:
         """Return a number that grows with the terms of a hypothesis, and with the tokens of the one that has begun."""

@@ -59,9 +59,9 @@ class Translation:
     tokens: int = 0
     """Number of tokens of the translation, without the end mark."""
     alternatives: tuple[Alternative, ...] = ()
-    """Other translations of `search.n_best`, best first, or samples in the order of their numbers. There may be fewer,
-    because a beam cannot find more than there are. For a line of several sentences they are combinations of the
-    translations of its sentences."""
+    """Other translations of `search.n_best`, best first, or samples in the order of their numbers, or in the order of
+    `search.rerank`. There may be fewer, because a beam cannot find more than there are. For a line of several sentences
+    they are combinations of the translations of its sentences."""
     alignment: Alignment | None = None
     """Links between the words of the line and the words of the translation, or between pieces (`search.alignments`).
     None means that they were not requested."""
@@ -76,10 +76,10 @@ class Translation:
         It also has n_best, the best first, if there are other translations, alignment, in the Pharaoh format, if there
         is one, and terms and terms_kept if the line has terms. A score that is not known is None.
         """
-        found = [choice.record() for choice in self.choices]
-        line = found[0] | {"status": self.status, "tokens": self.tokens}
+        records = [choice.record() for choice in self.choices]
+        line = records[0] | {"status": self.status, "tokens": self.tokens}
         line |= {"terms": self.terms, "terms_kept": self.terms_kept} if self.terms else {}
-        return line | {"n_best": found} if self.alternatives else line
+        return line | {"n_best": records} if self.alternatives else line
 
     def without_prefix(self) -> "Translation":
         """Return the same with the status `prefix_unknown`, unless there was nothing to translate.
@@ -136,8 +136,8 @@ def whole(
         joiner: text between two sentences, and between two translations without copied text between them.
         status: status of the line, if the status of no part is more important.
         n_best: number of translations of the line.
-        samples: True if the nth translation is made of the nth translations of the parts. Otherwise the combinations of
-            the highest score are made.
+        samples: True if the nth translation is made of the nth translations of the parts, as for samples and for
+            reranked candidates. Otherwise the combinations of the highest score are made.
     """
     parts = [part for sentence in sentences for part in sentence]
     translations = [part for part in parts if isinstance(part, Translation)]
@@ -147,8 +147,8 @@ def whole(
         return replace(translations[0], status=_status(translations, status))
     choices = [part.choices for part in translations]
     picks = list(_together(choices) if samples else _best(choices, n_best))
-    found = [_assembled(sentences, pick, joiner) for pick in picks]
-    first, others = found[0], found[1:n_best]
+    assembled = [_assembled(sentences, pick, joiner) for pick in picks]
+    first, others = assembled[0], assembled[1:n_best]
     if not samples:
         others.sort(key=lambda other: -other.score)
     return Translation(

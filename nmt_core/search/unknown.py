@@ -31,13 +31,13 @@ class UnknownText:
     def spans(self, text: str) -> list[Span]:
         """Return the places of unknown characters, in runs, or the whole word if it is an address or a placeholder."""
         self._look_up(set(text))
-        found: list[Span] = []
+        unknown: list[Span] = []
         for word in _WORD.finditer(text):
             runs = [(word.start() + start, word.start() + end) for start, end in self._runs(word[0])]
             if runs and _WHOLE.search(word[0]):
                 runs = [word.span()]
-            found += runs
-        return found
+            unknown += runs
+        return unknown
 
     def _look_up(self, characters: set[str]) -> None:
         new = sorted(characters - self._is_unknown.keys())
@@ -70,7 +70,7 @@ def cut_at(text: str, spans: Sequence[Span]) -> list[tuple[str, str]]:
     White space around a span, and marks and digits between two spans, are copied with it. The first text may be empty.
     """
     text, spans = _without_marks(text, spans)
-    found = [("", "")]
+    parts = [("", "")]
     ends = [*spans, (len(text), len(text))]
     start = 0
     for first, end in ends:
@@ -79,12 +79,12 @@ def cut_at(text: str, spans: Sequence[Span]) -> list[tuple[str, str]]:
         if any(map(str.isalpha, words)):
             leading = between[: len(between) - len(between.lstrip())]
             trailing = between[len(between.rstrip()) :]
-            found[-1] = (found[-1][0], found[-1][1] + leading)
-            found.append((words, trailing + text[first:end]))
+            parts[-1] = (parts[-1][0], parts[-1][1] + leading)
+            parts.append((words, trailing + text[first:end]))
         else:
-            found[-1] = (found[-1][0], found[-1][1] + between + text[first:end])
+            parts[-1] = (parts[-1][0], parts[-1][1] + between + text[first:end])
         start = end
-    return found if found[0][1] or found[0][0] else found[1:]
+    return parts if parts[0][1] or parts[0][0] else parts[1:]
 
 
 def _without_marks(text: str, spans: Sequence[Span]) -> tuple[str, list[Span]]:

@@ -231,19 +231,19 @@ def run_stage(
     def warn(problem: str) -> None:
         if problem not in noted:
             noted.add(problem)
-            (on_damage or job.reporter.log)(f"WARNING: {problem}; {stage.name} is made anew if no other store has it")
+            (on_damage or job.reporter.log)(f"WARNING: {problem}; {stage.name} is made again if no other store has it")
 
     def find() -> Outcome | None:
         fingerprint = fingerprint_of(_identity(stage, config, inputs))
-        found = None if force else store.find(stage.name, fingerprint, warn)
-        if found is None:
+        existing = None if force else store.find(stage.name, fingerprint, warn)
+        if existing is None:
             return None
         try:
-            store.share(found)
+            store.share(existing)
         except DamagedError as error:  # a file has changed on disk since it was hashed
             warn(str(error))
             return None
-        return Outcome(found, reused=True, seconds=time.monotonic() - start)
+        return Outcome(existing, reused=True, seconds=time.monotonic() - start)
 
     if outcome := find():
         return outcome

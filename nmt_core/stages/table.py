@@ -81,7 +81,14 @@ STAGES: dict[str, Stage] = {
             ("average", "tokenizer", "split"),
             "nmt_core.export.onnx:run",
         ),
-        Stage("evaluate", 4, ("evaluate", "search", "languages"), ("export", "split"), "nmt_core.evaluate.report:run"),
+        Stage(
+            "evaluate",
+            4,
+            ("evaluate", "search", "languages"),
+            ("export", "split"),
+            "nmt_core.evaluate.report:run",
+            identity="nmt_core.evaluate.metric_files:identity",
+        ),
     )
 }
 

@@ -94,8 +94,8 @@ class Store:
 
     def manifest(self, stage: str, fingerprint: str) -> Manifest | None:
         """Return the manifest of the artifact that `find` would return, or None. Nothing is fetched."""
-        found = self.local(stage, fingerprint)
-        return found.manifest() if found else None
+        artifact = self.local(stage, fingerprint)
+        return artifact.manifest() if artifact else None
 
     def share(self, artifact: Artifact) -> None:
         """Make an artifact available to all users of the store. In a plain folder it already is."""
@@ -199,13 +199,13 @@ class Store:
 
         Nothing is fetched. `find` returns the files of an artifact for reading.
         """
-        found = {artifact: artifact.manifest()}
+        manifests = {artifact: artifact.manifest()}
         ahead = [artifact]
         for current in ahead:
-            for stage, fingerprint in found[current].inputs.items():
+            for stage, fingerprint in manifests[current].inputs.items():
                 parent = Artifact(stage, fingerprint, self.path(stage, fingerprint))
-                if parent not in found and (manifest := self.manifest(stage, fingerprint)):
-                    found[parent] = manifest
+                if parent not in manifests and (manifest := self.manifest(stage, fingerprint)):
+                    manifests[parent] = manifest
                     ahead.append(parent)
         return ahead
 

@@ -38,8 +38,8 @@ class _State(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> "_State":
-        found = path.stat()
-        return cls(found.st_size, found.st_mtime_ns, found.st_ino)
+        status = path.stat()
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
 def sha256_of_file(path: Path) -> str:
@@ -66,14 +66,14 @@ class Digests:
             anew: read the file even if it is unchanged since it was hashed.
         """
         name, state = str(path.absolute()), _State.of(path)
-        found = None if anew else self._recall(name, state)
-        if found is None:
+        digest = None if anew else self._recall(name, state)
+        if digest is None:
             start = time.time_ns()
-            found = sha256_of_file(path)
+            digest = sha256_of_file(path)
             self._forget(name)
             if state == _State.of(path) and state.changed < start - _SECONDS_OF_DOUBT * 10**9:
-                self._remember(name, state, found)
-        return found
+                self._remember(name, state, digest)
+        return digest
 
     def moved(self, before: Path, after: Path) -> None:
         """Record the new path of a file, for example after its folder was renamed."""

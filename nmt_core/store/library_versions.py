@@ -17,8 +17,8 @@ def versions() -> dict[str, str]:
 
 @functools.cache  # looking them up takes longer than the rest of a fingerprint
 def _versions() -> tuple[tuple[str, str], ...]:
-    found = [("python", platform.python_version())]
+    versions = [("python", platform.python_version())]
     for name in ("nmt-pipeline", *_LIBRARIES):
         with suppress(importlib.metadata.PackageNotFoundError):
-            found.append((name, importlib.metadata.version(name)))
-    return tuple(found)
+            versions.append((name, importlib.metadata.version(name)))
+    return tuple(versions)

@@ -158,7 +158,7 @@ class Artifact:
         except (OSError, ValueError) as error:
             raise ArtifactError(
                 f"{file}: not the manifest of {self.short} ({words_of(error)}): restore the folder {self.path} from "
-                "where it was copied, or run the recipe again, which makes the artifact anew"
+                "where it was copied, or run the recipe again, which makes the artifact again"
             ) from None
 
     def report(self) -> dict[str, Any]:

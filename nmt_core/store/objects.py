@@ -84,7 +84,7 @@ class Objects:
                 if sha256_of(files[digest], anew=True) != digest:
                     raise DamagedError(
                         f"{files[digest]} does not match its sha256 in the manifest and is not uploaded: run the same "
-                        "command again, which makes the artifact anew"
+                        "command again, which makes the artifact again"
                     )
             if missing:
                 store.put([str(files[digest]) for digest in missing], [f"{folder}/{digest}" for digest in missing])
@@ -107,18 +107,18 @@ class Objects:
 
     def all(self) -> dict[str, Listed]:
         """Return the objects of every artifact, by its name. This lists the whole store once, for cleaning up."""
-        found: dict[str, Listed] = {}
+        artifacts: dict[str, Listed] = {}
         with self._named() as (store, root):
             for key, info in store.find(root, detail=True).items():
                 parts = key.removeprefix(root).strip("/").split("/")
                 if len(parts) != 3:
                     continue
-                listed = found.setdefault("/".join(parts[:2]), Listed())
+                listed = artifacts.setdefault("/".join(parts[:2]), Listed())
                 listed.names.append(key)
                 listed.bytes += info["size"]
                 listed.newest = max(listed.newest, _modified(info))
                 listed.is_whole |= parts[2] == MANIFEST
-        return found
+        return artifacts
 
     def unfinished(self, age: timedelta) -> list[str] | None:
         """Return the keys of unfinished uploads that are at least `age` old. Their parts take space but appear in no
@@ -130,13 +130,13 @@ class Objects:
             if not hasattr(store, "call_s3"):
                 return None
             bucket, _, prefix = root.partition("/")
-            asked, uploads = {"Bucket": bucket, "Prefix": f"{prefix}/" if prefix else ""}, list[dict[str, Any]]()
+            arguments, uploads = {"Bucket": bucket, "Prefix": f"{prefix}/" if prefix else ""}, list[dict[str, Any]]()
             while True:
-                page = store.call_s3("list_multipart_uploads", **asked)
+                page = store.call_s3("list_multipart_uploads", **arguments)
                 uploads += page.get("Uploads", [])
                 if not page.get("IsTruncated"):
                     break
-                asked |= {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
+                arguments |= {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
         before = datetime.now(UTC) - age
         return [upload["Key"] for upload in uploads if upload["Initiated"] <= before]
 
@@ -170,9 +170,9 @@ class Objects:
         """Return the text of each mark, by its name."""
         with self._named() as (store, root):
             keys = [str(key) for key in store.glob(f"{root}/{_MARKS}/*.json")]
-            found = store.cat(keys) if keys else {}
-            found = found if isinstance(found, dict) else {keys[0]: found}
-            return {key.rpartition("/")[2].removesuffix(".json"): text.decode() for key, text in found.items()}
+            contents = store.cat(keys) if keys else {}
+            contents = contents if isinstance(contents, dict) else {keys[0]: contents}
+            return {key.rpartition("/")[2].removesuffix(".json"): text.decode() for key, text in contents.items()}
 
     def remove_mark(self, name: str) -> None:
         """Remove a mark."""

@@ -41,8 +41,8 @@ class SharedStore(Store):
         Raises:
             ArtifactError: the object store does not respond.
         """
-        if found := super().find(stage, fingerprint, warn):
-            return found
+        if artifact := super().find(stage, fingerprint, warn):
+            return artifact
         manifest = self._shared_manifest(stage, fingerprint, warn)
         try:
             return self._fetch(manifest) if manifest else None
@@ -68,8 +68,8 @@ class SharedStore(Store):
         A full `stage/fingerprint` is searched in the object store as well.
         """
         stage, _, digits = name.rpartition("/")
-        found = self.find(stage, digits) if stage and len(digits) == _DIGITS else None
-        return found or super().resolve(name)
+        artifact = self.find(stage, digits) if stage and len(digits) == _DIGITS else None
+        return artifact or super().resolve(name)
 
     def share(self, artifact: Artifact) -> None:
         """Upload an artifact to the object store if it is missing there, for example because an earlier upload was
@@ -135,8 +135,8 @@ class SharedStore(Store):
     def _fetch(self, manifest: Manifest) -> Artifact:
         stage, fingerprint = manifest.stage, manifest.fingerprint
         with self.lock(stage, f"{fingerprint}{_FETCHED}", on_wait=_in_silence):
-            if found := super().find(stage, fingerprint):  # another process has fetched it during the wait
-                return found
+            if fetched := super().find(stage, fingerprint):  # another process has fetched it during the wait
+                return fetched
             draft = self.partial(stage, f"{fingerprint}{_FETCHED}")
             shutil.rmtree(draft, ignore_errors=True)  # left by a process that was killed
             try:

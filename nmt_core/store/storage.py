@@ -227,7 +227,7 @@ def names_in(folder: str) -> list[str]:
     """Return the names in a folder. The list is empty if the folder does not exist."""
     with contextlib.suppress(FileNotFoundError):
         if path := local_path(folder):  # fsspec would split a path with "::" into several addresses
-            return [found.name for found in path.iterdir()]
+            return [entry.name for entry in path.iterdir()]
         file_system, key = store_of(folder)
         return [str(name).rstrip("/").rpartition("/")[2] for name in file_system.ls(key, detail=False)]
     return []

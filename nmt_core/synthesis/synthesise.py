@@ -21,7 +21,7 @@ from nmt_core.execution.pool import InProcess, LocalWorkers
 from nmt_core.jobs.chunk import unload
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import identity as file_identity
-from nmt_core.jobs.order import Asked, Order
+from nmt_core.jobs.order import JobRequest, Order
 from nmt_core.jobs.run import Means, run_job
 from nmt_core.stages.stage import Inputs, Job, StageReport, require_sum
 from nmt_core.store import storage
@@ -192,7 +192,7 @@ def _translated(
             say=job.reporter.log,
         )
         # Another order, such as after the home was moved in between, has a folder of its own.
-        outcome = run_job(Asked(teacher.name), order, JobFolder(str(own / f"job-{order.fingerprint}")), means)
+        outcome = run_job(JobRequest(teacher.name), order, JobFolder(str(own / f"job-{order.fingerprint}")), means)
         made.teachers.append(
             TeacherReport(
                 part=part.name,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt_core.bundle import BUNDLE_FILE, read_bundle
-from nmt_core.config import OTHER_SIDE, SIDES, LanguagesConfig, PipelineConfig, SyntheticPart
+from nmt_core.config import OTHER_SIDE, REVERSE, SIDES, LanguagesConfig, PipelineConfig, SyntheticPart
 from nmt_core.errors import ArtifactError, ConfigError
 from nmt_core.jobs.order import ModelVersion
 from nmt_core.store.artifacts import MANIFEST, Artifact, Identity
@@ -61,13 +61,18 @@ def find_teachers(part: SyntheticPart, place: str, languages: LanguagesConfig) -
         languages: languages of the recipe.
 
     Raises:
-        ConfigError: a model translates between other languages.
+        ConfigError: a model translates between other languages, or is one that only a whole run trains.
         ModelError: a folder is not a bundle.
     """
     of_side = {side: languages.tag(side) for side in SIDES}
     needed = of_side[part.side], of_side[OTHER_SIDE[part.side]]
     found = []
     for address in part.teachers:
+        if address == REVERSE:
+            raise ConfigError(
+                f"{place}.teachers={REVERSE}: only a run of the whole recipe trains this model: start `retrain` or "
+                "`nmt run`, or name a model"
+            )
         folder = Path(address).absolute()  # workers may have other working folders
         own = read_bundle(folder).languages
         if (own.source, own.target) != (needed[0].partition("_")[0], needed[1].partition("_")[0]):

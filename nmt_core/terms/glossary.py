@@ -82,7 +82,7 @@ def terms_of(given: Mapping[str, str | None] | Sequence[Term] | Sequence[str]) -
     Raises:
         DataError: an item is no term, or two terms conflict.
     """
-    found: list[tuple[Term, str]] = []
+    terms: list[tuple[Term, str]] = []
     items: Iterable[Any] = given.items() if isinstance(given, Mapping) else [given] if isinstance(given, str) else given
     for number, item in enumerate(items, start=1):
         match item:
@@ -99,9 +99,9 @@ def terms_of(given: Mapping[str, str | None] | Sequence[Term] | Sequence[str]) -
                 )
         if not own:
             raise DataError(f"term {number:,} has no source: remove it, or give the text to look for")
-        found += [(term, f"term {number:,}") for term in own]
-    require_no_conflicts(found)
-    return tuple(dict.fromkeys(term for term, _ in found))
+        terms += [(term, f"term {number:,}") for term in own]
+    require_no_conflicts(terms)
+    return tuple(dict.fromkeys(term for term, _ in terms))
 
 
 def require_no_conflicts(terms: Iterable[tuple[Term, str]]) -> None:
@@ -162,12 +162,12 @@ class TermFinder:
 
     def find(self, text: str) -> list[Occurrence]:
         """Return the places of the terms in a text, which is spelled as the finder expects. None overlap."""
-        found = list(self._as_written(text))
+        candidates = list(self._as_written(text))
         if self._by_lemmas:
-            found += self._inflected(text)
+            candidates += self._inflected(text)
         occurrences: list[Occurrence] = []
         end = 0
-        for start, negative_end, _, term in sorted(found, key=lambda one: one[:3]):
+        for start, negative_end, _, term in sorted(candidates, key=lambda one: one[:3]):
             if start >= end:
                 end = -negative_end
                 occurrences.append(Occurrence(start, end, term.targets or (text[start:end],)))
@@ -276,15 +276,15 @@ def _lemmas_of(text: str, lemmatise: Lemmatise) -> tuple[str, list[tuple[int, in
 
 def _count(targets: Sequence[str], text: str) -> int:
     """Return how often one of the translations is in a text, without overlaps."""
-    found = set[tuple[int, int]]()
+    spans = set[tuple[int, int]]()
     for form in {other for target in targets for other in (target, with_capital(target))}:
         start = text.find(form)
         while start >= 0:
             if form and _is_whole(text, start, start + len(form)):
-                found.add((start, -start - len(form)))
+                spans.add((start, -start - len(form)))
             start = text.find(form, start + 1)
     count = end = 0
-    for start, negative_end in sorted(found):
+    for start, negative_end in sorted(spans):
         if start >= end:
             count, end = count + 1, -negative_end
     return count

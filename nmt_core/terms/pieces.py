@@ -51,15 +51,15 @@ class TermPieces:
 
     def _forms(self, texts: tuple[str, ...]) -> tuple[Form, ...]:
         written = list(dict.fromkeys([*texts, *map(with_capital, texts)]))
-        found: dict[Form, None] = {}
+        forms: dict[Form, None] = {}
         for text, ids in zip(written, self._tokenizer.encode(written), strict=True):
             end = _number_of(text[-1:]) if _number_of(text[-1:]) == _WORD else 0
             if ids and UNK_ID not in ids:
                 begin = 0 if self._begins_with_space(ids) else _number_of(text[:1])
-                found[Form(tuple(ids), begin, end)] = None
+                forms[Form(tuple(ids), begin, end)] = None
             if inside := self._within_a_line(text):
-                found[Form(inside, _number_of(text[:1]), end)] = None
-        return tuple(found)
+                forms[Form(inside, _number_of(text[:1]), end)] = None
+        return tuple(forms)
 
     def _begins_with_space(self, ids: Sequence[int]) -> bool:
         return self._tokenizer.piece(ids[0]).startswith(SPACE_MARK)
@@ -86,16 +86,16 @@ def faults_of(terms: Sequence[Term], pieces: TermPieces, source: Tokenizer, most
         source: tokenizer of the source.
         most: most tokens of a line.
     """
-    found = []
+    faults = []
     for term, ids in zip(terms, source.encode([term.source for term in terms]), strict=True):
         forms = pieces.forms(term.targets or (term.source,))
         longest = max([len(ids), *(min(len(form.ids) for form in forms) for _ in forms[:1])])
         if not forms and (term.targets or UNK_ID not in ids):  # what the source cannot spell either is copied
             what = "the translation" if term.targets else "it"
-            found.append(f"{term.title!r}: the model's vocabulary cannot write {what}: use other characters")
+            faults.append(f"{term.title!r}: the model's vocabulary cannot write {what}: use other characters")
         elif longest > most:
-            found.append(f"{term.title!r}: has {longest:,} tokens, and the model reads {most:,}: use a shorter term")
-    return found
+            faults.append(f"{term.title!r}: has {longest:,} tokens, and the model reads {most:,}: use a shorter term")
+    return faults
 
 
 def _number_of(character: str) -> int:

@@ -58,12 +58,12 @@ def read_terms(
     placed: list[tuple[Term, str]] = []
     for file, is_list in ((glossary, False), (keep_terms, True)):
         if file:
-            found = list(_terms_in(file, languages, is_list=is_list, inflected=inflected))
-            if not found:
+            terms = list(_terms_in(file, languages, is_list=is_list, inflected=inflected))
+            if not terms:
                 raise DataError(
                     f"{file}: has no terms: give a source and its translation on each line, or another file"
                 )
-            placed += found
+            placed += terms
     require_no_conflicts(placed)
     return tuple(dict.fromkeys(term for term, _ in placed))
 

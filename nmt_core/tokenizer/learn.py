@@ -80,17 +80,17 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Tokenize
             package for pretokenization is not installed.
         StageError: `tokenizer.start_from` has no vocabulary.
     """
-    knobs = config.tokenizer
+    options = config.tokenizer
     shards = text_shards(inputs["split"].path)
     pairs = sum(map(count_pairs, shards))
-    sample = Sample(shards, knobs.pairs_to_sample / max(1, pairs), knobs.seed)
-    sampled = 0 if knobs.start_from else len(sample)
-    if knobs.start_from:
+    sample = Sample(shards, options.pairs_to_sample / max(1, pairs), options.seed)
+    sampled = 0 if options.start_from else len(sample)
+    if options.start_from:
         files = _take_over(config, out)
     else:
         cut = pretokenizers(config)
         cut.write(out)
-        files = [SPM_FILE] if knobs.vocabularies == "joint" else [SOURCE_SPM_FILE, TARGET_SPM_FILE]
+        files = [SPM_FILE] if options.vocabularies == "joint" else [SOURCE_SPM_FILE, TARGET_SPM_FILE]
         for number, file in enumerate(files):
             job.reporter.progress(number, len(files), f"learning {file} from {sampled:,} pairs")
             learner = _Learner(config, sample, {side: getattr(cut, side).make() for side in _SIDES_OF[file]})
@@ -113,7 +113,7 @@ def _take_over(config: PipelineConfig, out: Path) -> list[str]:
         tokenizer = Tokenizer(file)
         pieces = {tokenizer.piece(index) for index in range(tokenizer.vocab_size)}
         if missing := [
-            each for each in symbols(config.tokenizer, config.mix, _SIDES_OF[file.name]) if each not in pieces
+            symbol for symbol in symbols(config.tokenizer, config.mix, _SIDES_OF[file.name]) if symbol not in pieces
         ]:
             raise ConfigError(
                 f"tokenizer.start_from={file.parent}: {file.name} has no piece {missing[0]!r}: remove it from "
@@ -139,14 +139,14 @@ def _report(tokenizers: Tokenizers, files: Sequence[str], sample: Sample, **coun
         measured_pairs=len(sample),
         source=source.fit,
         target=target.fit,
-        unused_pieces={file: len(found) for file, found in unused.items()},
-        unused_examples=[piece for found in unused.values() for piece in found[:_EXAMPLES]],
+        unused_pieces={file: len(pieces_unused) for file, pieces_unused in unused.items()},
+        unused_examples=[piece for pieces_unused in unused.values() for piece in pieces_unused[:_EXAMPLES]],
         longest_pieces=sorted(pieces, key=lambda piece: (-len(piece), piece))[:_EXAMPLES],
         **counts,
     )
 
 
-def symbols(knobs: TokenizerConfig, mix: MixConfig, sides: Sequence[Side]) -> list[str]:
+def symbols(options: TokenizerConfig, mix: MixConfig, sides: Sequence[Side]) -> list[str]:
     """Return the pieces that are never split: user symbols, and the tags that `mix` puts before source sentences.
 
     A symbol after a space forms one piece with the space, like the first piece of any word. So each symbol has two
@@ -155,21 +155,21 @@ def symbols(knobs: TokenizerConfig, mix: MixConfig, sides: Sequence[Side]) -> li
     Raises:
         ConfigError: a symbol is spelt like a special piece, which text must never become.
     """
-    if taken := [symbol for symbol in knobs.user_symbols if _RESERVED.fullmatch(symbol)]:
+    if taken := [symbol for symbol in options.user_symbols if _RESERVED.fullmatch(symbol)]:
         raise ConfigError(f"tokenizer.user_symbols: {taken[0]!r} is a special piece: choose another spelling")
     tags = [SPACE_MARK + rule.tag for rule in mix.corpora if rule.tag and "source" in sides]
-    spellings = [spelling for symbol in knobs.user_symbols for spelling in (SPACE_MARK + symbol, symbol)]
+    spellings = [spelling for symbol in options.user_symbols for spelling in (SPACE_MARK + symbol, symbol)]
     return list(dict.fromkeys(tags + spellings))
 
 
 def pretokenizers(config: PipelineConfig) -> Pretokenizers:
     """Return the pretokenization of both sides in a recipe. It never splits a symbol, nor a tag of `mix`."""
-    knobs, languages = config.tokenizer, config.languages
+    options, languages = config.tokenizer, config.languages
     tags = [rule.tag for rule in config.mix.corpora if rule.tag]
-    of_source = tuple(dict.fromkeys([*tags, *knobs.user_symbols]))
+    of_source = tuple(dict.fromkeys([*tags, *options.user_symbols]))
     return Pretokenizers(
-        source=SideConfig(kind=knobs.pretokenize_source, language=languages.source, symbols=of_source),
-        target=SideConfig(kind=knobs.pretokenize_target, language=languages.target, symbols=knobs.user_symbols),
+        source=SideConfig(kind=options.pretokenize_source, language=languages.source, symbols=of_source),
+        target=SideConfig(kind=options.pretokenize_target, language=languages.target, symbols=options.user_symbols),
     )
 
 
@@ -184,21 +184,21 @@ class _Learner:
 
     def learn(self) -> bytes:
         """Learn the model, and return it as a protocol buffer."""
-        knobs, model = self.config.tokenizer, io.BytesIO()
-        kept_whole = symbols(knobs, self.config.mix, tuple(self.cut))
+        options, model = self.config.tokenizer, io.BytesIO()
+        kept_whole = symbols(options, self.config.mix, tuple(self.cut))
         is_own = "source" not in self.cut  # the vocabulary is the target's own
-        kind = knobs.kinds[is_own]
-        size = "target_vocab_size" if is_own and knobs.target_vocab_size else "vocab_size"
+        kind = options.kinds[is_own]
+        size = "target_vocab_size" if is_own and options.target_vocab_size else "vocab_size"
         try:
             sentencepiece.SentencePieceTrainer.Train(
                 sentence_iterator=self._lines(),
                 model_writer=model,  # the model would contain the path of a `model_prefix`
                 model_type=kind,
-                vocab_size=getattr(knobs, size),
+                vocab_size=getattr(options, size),
                 hard_vocab_limit=kind in ("bpe", "unigram"),
-                character_coverage=knobs.character_coverage,
-                byte_fallback=knobs.byte_fallback,
-                split_digits=knobs.split_digits,
+                character_coverage=options.character_coverage,
+                byte_fallback=options.byte_fallback,
+                split_digits=options.split_digits,
                 user_defined_symbols=[] if kind == "word" else self._boundary + kept_whole,
                 normalization_rule_name="identity",  # text is already normalised, and decoding must restore it
                 pad_id=PAD_ID,
@@ -213,7 +213,8 @@ class _Learner:
             message = " ".join(str(error).split())
             if remedy := _remedy(message):
                 raise ConfigError(
-                    f"tokenizer.{size}={getattr(knobs, size)} does not fit {len(self.sample):,} pairs of text: {remedy}"
+                    f"tokenizer.{size}={getattr(options, size)} does not fit {len(self.sample):,} pairs of text: "
+                    f"{remedy}"
                 ) from None
             raise
         return _with_words(model.getvalue(), kept_whole) if kind == "word" else model.getvalue()

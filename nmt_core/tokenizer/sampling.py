@@ -33,11 +33,11 @@ class WordSampler:
         model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.serialised())
         kinds = sentencepiece_model_pb2.ModelProto.SentencePiece
         pieces = list(enumerate(model.pieces))
-        self._ids = {each.piece: index for index, each in pieces if each.type in (kinds.NORMAL, kinds.USER_DEFINED)}
-        self._bytes = {int(each.piece[1:-1], 16): index for index, each in pieces if each.type == kinds.BYTE}
-        self._scores = {each.piece: each.score for _, each in pieces if each.type == kinds.NORMAL}
+        self._ids = {piece.piece: index for index, piece in pieces if piece.type in (kinds.NORMAL, kinds.USER_DEFINED)}
+        self._bytes = {int(piece.piece[1:-1], 16): index for index, piece in pieces if piece.type == kinds.BYTE}
+        self._scores = {piece.piece: piece.score for _, piece in pieces if piece.type == kinds.NORMAL}
         kept_whole = sorted(
-            (each.piece for _, each in pieces if each.type == kinds.USER_DEFINED), key=len, reverse=True
+            (piece.piece for _, piece in pieces if piece.type == kinds.USER_DEFINED), key=len, reverse=True
         )
         self._symbols = re.compile(f"({'|'.join(map(re.escape, kept_whole))})") if kept_whole else None
         self._longest = max(map(len, self._scores), default=1)
@@ -105,10 +105,10 @@ class WordSampler:
                     pieces[end].append((total[start] + self._strength * score, start))
             greatest = max(weight for weight, _ in pieces[end])
             total[end] = greatest + math.log(sum(math.exp(weight - greatest) for weight, _ in pieces[end]))
-        found, end = [], len(text)
+        pieces_reversed, end = [], len(text)
         while end:
             weights = [math.exp(weight - total[end]) for weight, _ in pieces[end]]
             ((_, start),) = rng.choices(pieces[end], weights)
-            found.append(text[start:end])
+            pieces_reversed.append(text[start:end])
             end = start
-        return found[::-1]
+        return pieces_reversed[::-1]

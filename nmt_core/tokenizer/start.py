@@ -21,16 +21,16 @@ def identity(config: PipelineConfig) -> Identity:
     Raises:
         ConfigError: a package for pretokenization is not installed.
     """
-    knobs = config.tokenizer.model_dump(mode="json") | {"sample_pairs": config.tokenizer.pairs_to_sample}
+    options = config.tokenizer.model_dump(mode="json") | {"sample_pairs": config.tokenizer.pairs_to_sample}
     if config.tokenizer.start_from:
         folder = Path(config.tokenizer.start_from)
         files = [folder / name for name in files_of(folder)]
         if all(file.is_file() for file in files):  # otherwise the stage reports the missing file
             taken = {file.name: sha256_of(file) for file in files}
-            knobs = {name: value for name, value in knobs.items() if name in _STILL_COUNT} | {"start_from": taken}
+            options = {name: value for name, value in options.items() if name in _STILL_COUNT} | {"start_from": taken}
     elif versions := installed(config.tokenizer.pretokenize_source) | installed(config.tokenizer.pretokenize_target):
-        knobs |= {"versions": versions, "languages": config.languages.model_dump(mode="json")}
-    return {"tokenizer": knobs, "mix": config.mix.model_dump(mode="json")}
+        options |= {"versions": versions, "languages": config.languages.model_dump(mode="json")}
+    return {"tokenizer": options, "mix": config.mix.model_dump(mode="json")}
 
 
 def files_to_take(start_from: str) -> list[Path]:

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from nmt_core.errors import counted
 from nmt_core.stages.stage import IDENTITY
 from nmt_core.store.artifacts import PARTIAL, REPORT, Identity
 from nmt_core.store.atomic import replacing
+from nmt_core.train.curriculum import phases_of
 from nmt_core.train.curves import LOG_EVERY, METRICS
 from nmt_core.train.other_trainings import Other, UnfitError, newest_update, other_trainings
 from nmt_core.train.progress import Progress
@@ -164,7 +166,9 @@ def _take(legacy: _Legacy, out: Path) -> None:
         _link(file, out / WEIGHTS / file.name)
     (out / METRICS).write_text("".join(f"{json.dumps(point)}\n" for point in legacy.points), encoding="utf-8")
     if legacy.incidents:
-        (out / INCIDENTS).write_text("".join(f"{json.dumps(each)}\n" for each in legacy.incidents), encoding="utf-8")
+        (out / INCIDENTS).write_text(
+            "".join(f"{json.dumps(incident)}\n" for incident in legacy.incidents), encoding="utf-8"
+        )
     (out / CONTINUED).write_text(json.dumps(legacy.continued.model_dump()), encoding="utf-8")
 
 
@@ -182,7 +186,7 @@ def _require_its_curve(other: Other, points: list[dict[str, Any]]) -> None:
     """
     report = other.folder / REPORT
     is_cut = other.update % LOG_EVERY and any(
-        "train_loss" in each and each["update"] == other.update for each in points
+        "train_loss" in point and point["update"] == other.update for point in points
     )
     if is_cut and report.is_file() and "continued_from" not in json.loads(report.read_text(encoding="utf-8")):
         raise UnfitError(
@@ -197,6 +201,8 @@ def _replayed(other: Other, points: list[dict[str, Any]], config: TrainConfig) -
         UnfitError: a validation is missing, or this training would end earlier.
     """
     by_update = {int(point["update"]): point for point in points if "dev_loss" in point}
+    ends, patience = _ends_of_phases(config), phases_of(config)[-1].patience
+    last_begins = max(ends, default=0)
     best_dev_loss = best = math.inf
     since_best, scores = 0, dict[str, float]()
     for update in range(config.validate_every, other.update + 1, config.validate_every):
@@ -211,8 +217,10 @@ def _replayed(other: Other, points: list[dict[str, Any]], config: TrainConfig) -
         best = min(best, value)
         if config.keep_best:
             scores[str(update)] = value
-        if 0 < config.patience <= since_best:
+        if last_begins < update and 0 < patience <= since_best:
             raise UnfitError(f"by train.patience this training ends at update {update:,}")
+        if update in ends:  # the next phase counts its own validations
+            best, since_best = math.inf, 0
     return Continued(
         name=other.name,
         update=other.update,
@@ -221,6 +229,18 @@ def _replayed(other: Other, points: list[dict[str, Any]], config: TrainConfig) -
         validations_since_best=since_best,
         scores=scores,
     )
+
+
+def _ends_of_phases(config: TrainConfig) -> list[int]:
+    """Return the updates after which the phases of the curriculum end, except the last phase.
+
+    Raises:
+        UnfitError: validations decide when a phase ends.
+    """
+    *earlier, _ = phases_of(config)
+    if by_patience := [phase.name for phase in earlier if phase.patience]:
+        raise UnfitError(f"its validations decided when phase {by_patience[0]} of its curriculum ended")
+    return list(accumulate(phase.updates for phase in earlier))
 
 
 def _incidents(other: Other, config: TrainConfig) -> list[dict[str, Any]]:
@@ -266,7 +286,7 @@ def _weights(other: Other, config: TrainConfig, scores: Mapping[str, float]) -> 
 def _require_sound(checkpoint: Path) -> None:
     from nmt_core.train.checksums import damage_of  # imports torch
 
-    for file in sorted(each for each in checkpoint.iterdir() if each.is_file()):
+    for file in sorted(file_or_folder for file_or_folder in checkpoint.iterdir() if file_or_folder.is_file()):
         if problem := damage_of(file):
             raise UnfitError(problem)
 

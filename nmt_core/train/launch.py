@@ -14,6 +14,7 @@ from nmt_core.spelling import Spelling
 from nmt_core.stages.stage import Inputs, Job, StageReport
 from nmt_core.store.artifacts import Identity
 from nmt_core.train.continuing import read_continued, take_up_another
+from nmt_core.train.curriculum import BegunPhase, read_phases
 from nmt_core.train.curves import METRICS as METRICS
 from nmt_core.train.restarts import forget_restarts
 from nmt_core.train.spent import Spent, read_spent
@@ -56,6 +57,8 @@ class TrainReport(StageReport):
     continued_from: str = ""
     """Training that made the first updates, with their number. It differs only in `ONLY_THE_END`. Its seconds and
     attempts are not counted here. Empty means that this training made all updates."""
+    phases: tuple[BegunPhase, ...] = ()
+    """Phases of the curriculum that began, in order. Empty means no curriculum."""
     tokens: int
     """Target tokens of all updates. Tokens that are read several times count each time."""
     seconds: float
@@ -247,6 +250,7 @@ def _report(out: Path, pairs: int, started_from: str, spent: Spent) -> TrainRepo
         updates_passed_by=updates_passed_by(out),
         started_from=started_from,
         continued_from=f"{continued.name} at update {continued.update:,}" if continued else "",
+        phases=tuple(read_phases(out)),
         tokens=round(sum(point["target_tokens"] for point in training)),
         seconds=round(spent.seconds, 2),
         gpu_seconds=round(spent.gpu_seconds, 2),

@@ -1,24 +1,12 @@
-"""Make the optimizer and compute the learning rate.
+"""Make the optimizer.
 
-Sources: Vaswani et al. 2017, section 5.3 (Adam and the schedule), and Zeiler 2012 (Adadelta).
+Sources: Vaswani et al. 2017, section 5.3 (Adam), and Zeiler 2012 (Adadelta).
 """
 
 import torch
 from torch import nn
 
 from nmt_core.config import TrainConfig
-
-
-def learning_rate(update: int, config: TrainConfig, d_model: int) -> float:
-    """Return the learning rate of an update, counted from 1.
-
-    It is scale * d_model^-0.5 * min(update^-0.5, update * warmup_updates^-1.5), or the scale itself with the constant
-    schedule.
-    """
-    if config.learning_rate_schedule == "constant":
-        return config.learning_rate_scale
-    rate = min(update**-0.5, update * config.warmup_updates**-1.5)
-    return float(config.learning_rate_scale * d_model**-0.5 * rate)
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:

@@ -24,8 +24,9 @@ from nmt_core.batches.collate import Batch
 from nmt_core.config import TrainConfig
 from nmt_core.errors import ConfigError
 from nmt_core.models.build import build_model
-from nmt_core.models.loss import smoothed_cross_entropy
+from nmt_core.models.loss import alignment_loss, smoothed_cross_entropy
 from nmt_core.models.model import TranslationModel
+from nmt_core.models.transformer import Transformer
 from nmt_core.tokenizer.tokenizer import PAD_ID
 from nmt_core.train.device import autocast, compute_dtype
 from nmt_core.train.distributed import World
@@ -40,20 +41,37 @@ class Objective(nn.Module):
         model: the model.
         label_smoothing: label smoothing of the training loss.
         dtype: type of the matrix products.
+        alignment_weight: factor of the loss of guided alignment, for a model with `alignment_layer`.
     """
 
-    def __init__(self, model: TranslationModel, label_smoothing: float, dtype: torch.dtype) -> None:
+    def __init__(
+        self, model: TranslationModel, label_smoothing: float, dtype: torch.dtype, alignment_weight: float = 0.0
+    ) -> None:
         super().__init__()
+        self.alignment_weight = alignment_weight if model.config.alignment_layer else 0.0
         self.model = model
         self.label_smoothing = label_smoothing
         self.dtype = dtype
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the smoothed and the unsmoothed loss in nats, each summed over the target tokens of a pass."""
+        """Return the loss to descend on and the unsmoothed loss, in nats, each summed over the target tokens of a pass.
+
+        The first one is the smoothed loss. With guided alignment, its loss is added (Garg et al. 2019).
+        """
+        given = batch.source, batch.decoder_input, batch.source_layout, batch.target_layout
+        alignment: Tensor | None = None
         with autocast(self.dtype, batch.source.device):
-            states_M = self.model(batch.source, batch.decoder_input, batch.source_layout, batch.target_layout)
+            if self.alignment_weight and batch.aligned is not None and isinstance(self.model, Transformer):
+                states_M, attention = self.model.forward_with_attention(*given)
+                with torch.autocast(batch.source.device.type, enabled=False):
+                    alignment = alignment_loss(attention.log_weights(), attention.targets(batch.aligned))
+            else:
+                states_M = self.model(*given)
         weight_VM = self.model.output.weight
-        return smoothed_cross_entropy(states_M.to(self.dtype), weight_VM, batch.target, self.label_smoothing, PAD_ID)
+        smoothed, plain = smoothed_cross_entropy(
+            states_M.to(self.dtype), weight_VM, batch.target, self.label_smoothing, PAD_ID
+        )
+        return smoothed if alignment is None else smoothed + self.alignment_weight * alignment, plain
 
 
 class Parallel:
@@ -62,7 +80,7 @@ class Parallel:
     Args:
         model: model, equal in every process. Its parameters may become shards.
         config: options of the training. `parallel`, `shard_size`, `activation_checkpointing`, `compile_layers`,
-            `batching`, `label_smoothing` and `precision` are used.
+            `batching`, `label_smoothing`, `alignment_weight` and `precision` are used.
         world: the processes.
 
     Raises:
@@ -72,7 +90,7 @@ class Parallel:
     def __init__(self, model: TranslationModel, config: TrainConfig, world: World) -> None:
         self.model = model.to(world.device)
         self.dtype = compute_dtype(config.precision, world.device)
-        objective = Objective(self.model, config.label_smoothing, self.dtype)
+        objective = Objective(self.model, config.label_smoothing, self.dtype, config.alignment_weight)
         self._compiled = self._graphed = False
         """True if layers are compiled, and if the kernels of each layer are launched as one CUDA graph."""
         if config.compile_layers and model.compiles and world.device.type == "cuda":

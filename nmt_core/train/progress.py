@@ -27,6 +27,8 @@ class Progress:
     """Window of losses that the watchdog compares with."""
     rollbacks: int = 0
     """Number of times that training went back to a checkpoint."""
+    phases_began: list[int] = field(default_factory=lambda: [0])
+    """Number of finished updates at the begin of each phase of the curriculum that has begun."""
 
     def count_validation(self, value: float, *, remember: bool) -> None:
         """Record the value of a validation. Lower is better. With `remember`, keep it in `scores`."""

@@ -20,14 +20,24 @@ from nmt_core.config import TrainConfig
 from nmt_core.errors import StageError, counted
 from nmt_core.models.model import TranslationModel
 from nmt_core.train.checkpoint import Checkpoints, Training
+from nmt_core.train.curriculum import (
+    begin_next_phase,
+    current_phase,
+    phase_is_over,
+    require_text,
+    stay_in_phase,
+    training_is_over,
+    write_phases,
+)
 from nmt_core.train.curves import LOG_EVERY as LOG_EVERY
 from nmt_core.train.curves import Listener
 from nmt_core.train.device import missing_bf16, peak_matmul_flops, training_flop
 from nmt_core.train.distributed import World
 from nmt_core.train.moving_average import MovingAverage
-from nmt_core.train.optimizer import learning_rate, make_optimizer
+from nmt_core.train.optimizer import make_optimizer
 from nmt_core.train.outcome import Outcomes, Problem, look_at
 from nmt_core.train.parallel import Parallel
+from nmt_core.train.schedule import learning_rate
 from nmt_core.train.sharing import imbalance_warning
 from nmt_core.train.start import Start
 from nmt_core.train.validate import DevSet, dev_loss
@@ -95,9 +105,10 @@ class Trainer:
             True at the end, False if training stopped with a checkpoint because of `should_stop`.
 
         Raises:
-            StageError: training diverged too often, or no checkpoint can be written.
+            StageError: training diverged too often, no checkpoint can be written, or a phase has no text.
             DataError: a shard is damaged.
         """
+        require_text(self._config, train)
         idle = imbalance_warning(self._config, self._world.size)
         for slow in (idle, missing_bf16(self._config.precision, self._world.device)):
             if slow:
@@ -105,6 +116,7 @@ class Trainer:
         if self._checkpoints.newest < 0:  # to go back to, and to show early that checkpoints can be written and read
             self._checkpoints.save_first(self._training, self.progress)
         while not self._is_done():
+            self._enter_phase()
             with self._loader(train) as loader:
                 for update in loader:
                     self._seconds_waited = loader.seconds_waited
@@ -117,7 +129,7 @@ class Trainer:
                     if stop and not self._is_done():
                         self._checkpoints.wait()
                         return False
-                    if self._is_done():
+                    if self._is_done() or phase_is_over(self._config, self.progress):
                         break
         self._checkpoints.finish(self.progress.update)
         return True
@@ -137,6 +149,19 @@ class Trainer:
             self._window.restore(self.progress.window)
         self._listener.go_back(self.progress.update)
 
+    def _enter_phase(self) -> None:
+        """Begin the next phase of the curriculum if the current one is over."""
+        config, progress = self._config, self.progress
+        if phase_is_over(config, progress):
+            begin_next_phase(progress)
+            phase, number = current_phase(config, progress), len(progress.phases_began)
+            self._listener.say(
+                f"phase {number} of {len(config.curriculum)} of the curriculum begins after update "
+                f"{progress.update:,}: {phase.name}"
+            )
+        if self._world.is_first:
+            write_phases(self._folder, config, progress)
+
     def _loader(self, train: TokenShards) -> Loader:
         """Return a loader of the batches that follow the progress."""
         config, world = self._config, self._world
@@ -146,13 +171,13 @@ class Trainer:
             micro_batch_tokens=config.micro_batch_tokens,
             max_tokens=config.max_tokens,
             seed=config.seed,
+            corpora=current_phase(config, self.progress).corpora,
         )
         share = Share(world.rank, world.size, config.max_tokens_per_pass, is_pinned=world.device.type == "cuda")
         return Loader(train, plan, config.batching, share, (self.progress.epoch, self.progress.batch))
 
     def _is_done(self) -> bool:
-        out_of_patience = 0 < self._config.patience <= self.progress.validations_since_best
-        return self.progress.update >= self._config.max_updates or out_of_patience
+        return training_is_over(self._config, self.progress)
 
     def _update(self, update: Update, stop: bool) -> None:
         """Run one update of the weights. Its gradient is the mean over its target tokens."""
@@ -197,9 +222,10 @@ class Trainer:
         return stop, None
 
     def _is_due(self) -> bool:
-        """Return True if a report, validation or checkpoint is due after this update."""
+        """Return True if a report, a validation, a checkpoint or another phase is due after this update."""
         config, update = self._config, self.progress.update
-        return self._is_done() or any(
+        is_end = self._is_done() or phase_is_over(config, self.progress)
+        return is_end or any(
             update % every == 0 for every in (LOG_EVERY, config.validate_every, config.checkpoint_every)
         )
 
@@ -246,6 +272,7 @@ class Trainer:
         if self._checkpoints.newest == self._gone_back_to:  # it was perhaps saved after training went wrong
             self._checkpoints.discard_newest()
         self._take_up()
+        stay_in_phase(self.progress, seen)
         back_to = self._gone_back_to = self.progress.update
         self._incidents.note(incident | {"back_to": back_to, "pairs": pairs})
         self.progress.epoch, self.progress.batch = update.epoch, update.number + 1

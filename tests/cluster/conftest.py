@@ -24,7 +24,7 @@ def running_cluster() -> Iterator[SlurmCluster]:
 
 @pytest.fixture
 def slurm(running_cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
-    """The cluster, which a test leaves as it found it: without jobs, and with both nodes."""
+    """Cluster that each test gets without jobs and with both nodes."""
     monkeypatch.setenv("SLURM_CONF", str(running_cluster.configuration))
     yield running_cluster
     running_cluster.clear()
@@ -32,7 +32,7 @@ def slurm(running_cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 @pytest.fixture
 def training_of(make_config: Any, training_inputs: Any, tmp_path: Path) -> Callable[..., Training]:
-    """Makes a training of the tiny model, in a store of its own."""
+    """Make a training of the tiny model, in its own store."""
 
     def make(store: str = "store", **train: Any) -> Training:
         return Training(make_config(train=train, model=SMOOTH), training_inputs(), Store(tmp_path / store))

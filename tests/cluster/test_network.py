@@ -20,7 +20,7 @@ SECONDS_OF_A_CUT = 5
 
 
 class InterruptionError(Exception):
-    """What a test throws into a running stage, as Ctrl-C would."""
+    """Error that a test raises in a running stage, as Ctrl-C would."""
 
 
 def interrupt() -> None:
@@ -63,7 +63,7 @@ def test_a_slow_link_that_loses_packets_and_is_cut_changes_no_loss(
 
 
 def others(listening: set[str], address: str) -> list[str]:
-    """What listens elsewhere than on an address."""
+    """Return the addresses other than this one on which a process listens."""
     return [each for each in listening if not each.startswith(f"{address}:")]
 
 

@@ -29,7 +29,7 @@ LONG = {"max_updates": 1_500, "checkpoint_every": 1_000, "validate_every": 500}
 
 
 class InterruptionError(Exception):
-    """What a test throws into a running stage, as Ctrl-C or a cancelled flow would."""
+    """Error that a test raises in a running stage, as Ctrl-C or a cancelled flow would."""
 
 
 def interrupt() -> None:
@@ -83,7 +83,7 @@ def test_a_job_that_is_cancelled_in_slurm_has_saved_a_checkpoint(training_of: Tr
 def test_at_the_time_limit_slurm_requeues_the_job_and_it_resumes_at_that_very_update(
     training_of: TrainingOf, slurm: SlurmCluster
 ) -> None:
-    """The limit is set in mid-training; the template asks for the signal two minutes before it."""
+    """The limit is lowered during training. The template requests the signal two minutes before the limit."""
     most = 2 * LONG["max_updates"]  # Slurm looks at its limits once in half a minute
     training, reporter = training_of(**LONG | {"max_updates": most, "checkpoint_every": most}), Watched()
     reporter.update, reporter.act = 25, lambda: slurm.do("scontrol", "update", f"job={slurm.jobs()[0]}", "TimeLimit=1")
@@ -110,7 +110,7 @@ def test_with_a_range_of_nodes_it_loses_one_and_has_it_again_after_a_requeue(
     slurm.lose("node1")
     lost_at = reporter.points[-1][0]
     run.until(lambda: reporter.points[-1][0] > lost_at + 50)
-    assert slurm.job(number)["NodeList"] == "node0", "it goes on with one"
+    assert slurm.job(number)["NodeList"] == "node0", "it continues on one node"
     slurm.start_node("node1")
     slurm.do("scontrol", "requeue", number)
     slurm.begin_now(number)
@@ -140,7 +140,7 @@ def test_a_job_that_waits_says_why_and_may_be_cancelled_before_it_runs(
     assert run.result().report()["updates"] == 10
 
 
-def test_two_jobs_and_that_of_another_user_run_side_by_side(training_of: TrainingOf, slurm: SlurmCluster) -> None:
+def test_two_jobs_and_another_users_job_run_side_by_side(training_of: TrainingOf, slurm: SlurmCluster) -> None:
     trainings = [training_of(f"store{i}", max_updates=100, seed=i) for i in (1, 2)]
     reporters = [Watched(), Watched()]
     runs = [
@@ -152,7 +152,7 @@ def test_two_jobs_and_that_of_another_user_run_side_by_side(training_of: Trainin
     slurm.do("sbatch", f"--job-name={name}", "--output=/dev/null", "--wrap=sleep 600", user="nobody")
     for run in runs:
         assert run.result().report()["updates"] == 100
-    assert len(slurm.jobs()) == 1, "the other user's job of the same name is nobody else's"
+    assert len(slurm.jobs()) == 1, "the job of another user with the same name is left alone"
 
 
 def test_the_controller_is_killed_and_comes_back(training_of: TrainingOf, slurm: SlurmCluster) -> None:

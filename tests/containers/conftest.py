@@ -1,4 +1,4 @@
-"""Images and containers for real. `make containers` installs what these tests need, and runs them alone."""
+"""Real images and containers. `make containers` installs the programs that these tests need, and runs only them."""
 
 import os
 import secrets
@@ -10,7 +10,7 @@ from support import containers
 
 @pytest.fixture(scope="session", autouse=True)
 def _engine() -> None:
-    """Fail where nothing can be built, with the remedy."""
+    """Fail with the remedy if nothing can be built."""
     needed = " ".join(containers.PROGRAMS)
     assert os.getuid() == 0, "containers are built and run as root here"
     assert not containers.missing(), f"not installed: {containers.missing()}: apt-get install {needed}"

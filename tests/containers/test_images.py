@@ -1,4 +1,4 @@
-"""The images of infra/Dockerfile, built on a Debian and run as they are meant to be: nobody special, and read-only."""
+"""The images of infra/Dockerfile, built on Debian and run as intended: by an unprivileged user, and read-only."""
 
 import json
 import secrets
@@ -15,14 +15,14 @@ CLOSED = ["--read-only", "--read-only-tmpfs=false", "--tmpfs", "/tmp", "--cap-dr
 
 
 def nmt(image: str, home: str, *command: str, data: str = "") -> str:
-    """Run a command in a container of its own that has a home, and no network."""
+    """Run a command in a container that has a home and no network."""
     options = ["--rm", "--init", "--interactive", *CLOSED, "--volume", f"{home}:/var/lib/nmt"]
     return containers.podman("run", *options, image, "nmt", *command, input=data, timeout=2_500)
 
 
 @pytest.fixture(scope="module")
 def trained(cpu: str, home: str) -> str:
-    """A home in which the quickstart, as small as it works, has been run by the image."""
+    """Home in which the image has run the smallest quickstart."""
     nmt(cpu, home, "run", "quickstart", *(word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")))
     return home
 

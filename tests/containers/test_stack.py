@@ -1,7 +1,7 @@
-"""infra/compose.yaml in containers: a retraining through all services, what is reached from where, and what survives.
+"""infra/compose.yaml in containers: a retraining through all services, what is reachable from where, and what survives.
 
-PostgreSQL and Caddy are Debian's, and moto's server takes the place of SeaweedFS: it accepts every key. All else is as
-the compose file says.
+PostgreSQL and Caddy are Debian's. moto's server replaces SeaweedFS and accepts every key. The rest is as in the compose
+file.
 """
 
 import base64
@@ -54,7 +54,7 @@ def project() -> Iterator[Project]:
 
 
 def recipe(updates: int) -> dict[str, Any]:
-    """Return the quickstart, as small as it works, under a name that is found nowhere else."""
+    """Return the smallest quickstart, under a name that occurs nowhere else."""
     changes = [f"{key}={value}" for key, value in SMALL.items()]
     config = load_recipe("quickstart", changes).model_dump(mode="json")
     train = config["train"] | {"max_updates": updates, "validate_every": updates // 4, "checkpoint_every": updates // 4}
@@ -71,7 +71,7 @@ def trained(project: Project) -> str:
 
 
 def client(project: Project, **others: str) -> dict[str, str]:
-    """Return what a machine outside needs: an address, a login, and the authority of the proxy's certificate."""
+    """Return what a machine outside needs: an address, a login, and the certificate of the proxy's authority."""
     login = {"MLFLOW_TRACKING_USERNAME": "nmt", "MLFLOW_TRACKING_PASSWORD": project.values["NMT_PASSWORD"]}
     files = {"NMT_HOME": "/tmp/nmt", "REQUESTS_CA_BUNDLE": "/authority.crt", "HOME": "/tmp"}
     return login | files | {"MLFLOW_TRACKING_URI": "https://mlflow.localhost"} | others
@@ -88,7 +88,7 @@ def test_a_model_is_pulled_through_the_proxy_and_translates(project: Project, tr
 
 
 def test_a_client_of_mlflow_without_our_settings_gets_it_too(project: Project, trained: str) -> None:
-    """The server offers files at the address of S3, which is not reached from here; the proxy keeps that back."""
+    """The server offers files at the address of S3, which this client cannot reach. The proxy removes that offer."""
     code = f"import mlflow; print(mlflow.artifacts.download_artifacts('models:/{trained}@champion', dst_path='/tmp'))"
     done = project.outside(["python", "-c", code], client(project))
     assert done.returncode == 0, done.stderr
@@ -99,7 +99,7 @@ def test_a_wrong_password_is_refused_with_a_word(project: Project, trained: str)
     assert done.returncode != 0 and "401" in done.stderr, done.stderr
 
 
-def test_the_pages_of_both_servers_are_shown_to_whoever_has_the_password(project: Project) -> None:
+def test_the_pages_of_both_servers_are_shown_with_the_password(project: Project) -> None:
     statuses = {}
     for page in ("prefect", "mlflow"):
         for password in ("wrong", project.values["NMT_PASSWORD"]):
@@ -122,7 +122,7 @@ def test_the_pages_of_both_servers_are_shown_to_whoever_has_the_password(project
 
 
 def test_nothing_but_the_proxy_is_reached_from_outside(project: Project) -> None:
-    """Addresses of every container in every network, tried from a machine that has only the outer one."""
+    """Addresses of every container in every network, tried from a machine that has only the outer network."""
     ports = (80, 443, 4200, 5000, 5001, 5432, 8080, 8081, 8333)
     places = {}
     for service in LASTING:
@@ -177,7 +177,7 @@ def test_all_down_and_all_up_loses_nothing(project: Project, trained: str) -> No
 def test_volumes_are_restored_elsewhere(
     project: Project, trained: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """As the page on backups says: the volumes of PostgreSQL and S3, while neither runs."""
+    """Back up as the page on backups describes: the volumes of PostgreSQL and S3, while both are stopped."""
     folder = tmp_path_factory.mktemp("backup")
     kept = ("postgres", "s3")
     containers.podman("stop", *[project.full(service) for service in reversed(LASTING)])

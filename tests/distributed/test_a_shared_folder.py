@@ -1,5 +1,7 @@
-"""Nodes that see each other's files late, as on NFS, go on from the same checkpoint all the same; so they do where
-only one of them finds the newest damaged."""
+"""Nodes that see each other's files late, as on NFS, resume from the same checkpoint.
+
+This also holds if only one of them finds the newest checkpoint damaged.
+"""
 
 import json
 from collections.abc import Callable
@@ -65,7 +67,7 @@ with join_world() as world:
             content = bytearray(file.read_bytes())
             content[len(content) // 2] ^= 1
             file.write_bytes(content)
-    world.any(False)  # nobody looks before that is done
+    world.any(False)  # no process reads before that is done
     warnings = []
     again = Checkpoints(folder, 2, world, warnings.append)
     try:
@@ -79,7 +81,7 @@ print(json.dumps(found))
 
 @pytest.fixture
 def two_nodes(ranks: Ranks, tmp_path: Path, free_port: int) -> Callable[..., list[Any]]:
-    """Tells what each of two processes on nodes of their own has found, of which the second sees the newest late."""
+    """Report what two processes on different nodes have found. The second sees the newest checkpoint late."""
 
     def run(late: int = 0, patience: float = 250, damaged: str = "") -> list[Any]:
         """Run them.
@@ -111,7 +113,7 @@ def test_a_folder_that_is_not_shared_is_named(two_nodes: Any, tmp_path: Path) ->
 
 @pytest.mark.parametrize("damaged", ["__0_0.distcp", "__1_0.distcp", ".metadata"])
 def test_all_pass_over_a_checkpoint_of_which_one_file_is_damaged(two_nodes: Any, damaged: str) -> None:
-    """Each process checks some of the files."""
+    """Each process checks a part of the files."""
     for newest, used, warning in two_nodes(damaged=damaged):
         assert (newest, used) == (20, 10)
         assert warning.startswith("checkpoint 20 cannot be read (")

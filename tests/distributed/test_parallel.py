@@ -1,4 +1,4 @@
-"""However the weights are spread over the processes, and over how many nodes, the losses are those of one process."""
+"""The losses are the losses of one process, however the weights are spread over processes and nodes."""
 
 import json
 import subprocess
@@ -56,12 +56,12 @@ def config(make_config: Any) -> Callable[..., PipelineConfig]:
 def train(
     training_inputs: Callable[..., dict[str, Artifact]], tmp_path_factory: pytest.TempPathFactory, ranks: Ranks
 ) -> Callable[[PipelineConfig, int], Artifact]:
-    """Runs the real stage with so many processes."""
+    """Run the real stage with this many processes."""
 
-    def run(config: PipelineConfig, processes: int) -> Artifact:
+    def run(config: PipelineConfig, processes: int, **others: Artifact) -> Artifact:
         job = Job(SilentReporter(), Resources(), launcher=ranks.launcher(processes))
         store = Store(tmp_path_factory.mktemp("store"))
-        return run_stage(STAGES["train"], config, store, training_inputs(), job).artifact
+        return run_stage(STAGES["train"], config, store, training_inputs(**others), job).artifact
 
     return run
 
@@ -77,7 +77,7 @@ def alone(one: Artifact) -> Losses:
 
 
 @pytest.mark.parametrize(
-    ("processes", "knobs"),
+    ("processes", "options"),
     [
         (2, {"parallel": "ddp"}),
         pytest.param(2, {"parallel": "fsdp"}, marks=pytest.mark.slow),  # the last one shards in the same way
@@ -86,12 +86,12 @@ def alone(one: Artifact) -> Losses:
     ],
     ids=["2 DDP", "2 FSDP", "2x2 HSDP", "2 FSDP, checkpointed and packed"],
 )
-def test_the_losses_are_those_of_one_process(
-    train: Any, config: Any, alone: Losses, processes: int, knobs: dict[str, Any]
+def test_the_losses_match_one_process(
+    train: Any, config: Any, alone: Losses, processes: int, options: dict[str, Any]
 ) -> None:
-    if "batching" in knobs:
+    if "batching" in options:
         one = train(config(batching="packed", ema_decay=0.9), 1)
-        several = train(config(**knobs), processes)
+        several = train(config(**options), processes)
         expected, found = losses(one.path), losses(several.path)
         for name in (f"{UPDATES:09d}.safetensors", f"{UPDATES:09d}.ema.safetensors"):
             weights = [safetensors.torch.load_file(each.path / "weights" / name) for each in (one, several)]
@@ -99,7 +99,7 @@ def test_the_losses_are_those_of_one_process(
             for key, tensor in weights[0].items():
                 torch.testing.assert_close(weights[1][key], tensor, rtol=1e-3, atol=1e-5)
     else:
-        expected, found = alone, losses(train(config(**knobs), processes).path)
+        expected, found = alone, losses(train(config(**options), processes).path)
     assert len(expected) == 2 * 4 + 2, "loss and best loss of each validation; mean loss of all updates, last gradient"
     assert expected["gradient_norm", UPDATES] > TRAIN["max_gradient_norm"]
     assert found == pytest.approx(expected, rel=1e-5)
@@ -108,12 +108,29 @@ def test_the_losses_are_those_of_one_process(
 def test_a_recurrent_network_may_be_shared_too(train: Any, make_config: Any) -> None:
     model = {"architecture": "rnn", "encoder_layers": 2, "tied_embeddings": "none", "dropout": 0.0}
     model["rnn"] = {"hidden_size": 16, "alignment_size": 16, "maxout_size": 16}
-    knobs = TRAIN | {"dev_sentences": 10, "validate_every": 8, "adam_epsilon": 1e-5}
-    expected = losses(train(make_config(train=knobs, model=model), 1).path)
-    sharded = knobs | {"parallel": "fsdp", "activation_checkpointing": True}
+    options = TRAIN | {"dev_sentences": 10, "validate_every": 8, "adam_epsilon": 1e-5}
+    expected = losses(train(make_config(train=options, model=model), 1).path)
+    sharded = options | {"parallel": "fsdp", "activation_checkpointing": True}
     made = train(make_config(train=sharded, model=model), 2)
     assert made.report()["dev_chrf"] is not None
     assert losses(made.path) == pytest.approx(expected, rel=1e-5)
+
+
+def test_guided_alignment_is_the_same_for_any_processes(
+    tiny: dict[str, Artifact], train: Any, make_config: Any, tmp_path: Path
+) -> None:
+    model = SMOOTH | {"alignment_layer": 1}
+
+    def config(**changes: Any) -> PipelineConfig:
+        return make_config(encode={"alignments": True}, train=TRAIN | changes, model=model)
+
+    inputs, job = {name: tiny[name] for name in STAGES["encode"].needs}, Job(SilentReporter(), Resources())
+    encode = run_stage(STAGES["encode"], config(), Store(tmp_path), inputs, job).artifact
+    expected = losses(train(config(), 1, encode=encode).path)
+    unguided = losses(train(config(alignment_weight=1e-9), 1, encode=encode).path)
+    assert expected["gradient_norm", UPDATES] != pytest.approx(unguided["gradient_norm", UPDATES], rel=1e-3)
+    for changes in ({}, {"parallel": "fsdp", "activation_checkpointing": True}):
+        assert losses(train(config(**changes), 2, encode=encode).path) == pytest.approx(expected, rel=1e-5)
 
 
 def test_processes_that_share_the_weights_start_from_a_model_and_its_moments_as_one_does(
@@ -125,7 +142,7 @@ def test_processes_that_share_the_weights_start_from_a_model_and_its_moments_as_
     sharded = train(config(**start, parallel="fsdp", activation_checkpointing=True), 2)
     assert losses(sharded.path) == pytest.approx(expected, rel=1e-5)
     assert sharded.report()["started_from"].startswith("train/")
-    assert expected["dev_loss", 6] < alone["dev_loss", UPDATES], "it goes on from where the other has ended"
+    assert expected["dev_loss", 6] < alone["dev_loss", UPDATES], "it resumes where the other has ended"
 
 
 @pytest.mark.slow
@@ -133,7 +150,10 @@ def test_processes_that_share_the_weights_start_from_a_model_and_its_moments_as_
 def test_two_nodes_of_two_processes_train_as_one_process_does(
     tiny: dict[str, Artifact], config: Any, alone: Losses, tmp_path: Path, free_port: int
 ) -> None:
-    """Two `torchrun` agents, each of which takes itself for a node, meet on the loopback; hsdp shards in a node."""
+    """Two `torchrun` agents, each of which believes that it is a node, meet on the loopback.
+
+    HSDP shards within a node.
+    """
     settings = config(parallel="hsdp")
     sections = {"train": settings.train.model_dump(), "model": settings.model.model_dump()}
     (tmp_path / CONFIG).write_text(json.dumps(sections | {"data": str(tiny["encode"].path)}))

@@ -32,7 +32,7 @@ SMOOTH = {"activation": "gelu", "dropout": 0.0}
 
 
 class InterruptionError(Exception):
-    """What the test throws into a running stage."""
+    """Error that the test raises in a running stage."""
 
 
 class Interrupting(SilentReporter):
@@ -52,7 +52,7 @@ def losses_of(artifact: Artifact) -> Losses:
 
 @pytest.fixture
 def one_process(tiny: dict[str, Artifact], world: World, tmp_path: Path) -> Callable[[PipelineConfig], Losses]:
-    """Trains in this very process, and returns the losses."""
+    """Train in this process, and return the losses."""
 
     def train(config: PipelineConfig) -> Losses:
         folder = tiny["encode"].path
@@ -70,7 +70,7 @@ def one_process(tiny: dict[str, Artifact], world: World, tmp_path: Path) -> Call
 def test_an_update_of_one_slice_is_shared_by_two_processes(
     start_training: Any, ranks: Ranks, one_process: Any, make_config: Any, tiny: dict[str, Artifact], tmp_path: Path
 ) -> None:
-    """One of them has nothing to do then, and must still take part in the update."""
+    """One process has nothing to do then, and must still take part in the update."""
     config = make_config(
         train={"max_updates": 30, "validate_every": 15, "max_tokens": 64, "micro_batch_tokens": 64},
         model=SMOOTH,
@@ -104,7 +104,7 @@ print(json.dumps([scores, said]))
 def test_two_processes_have_the_translations_and_scores_of_one(
     make_config: Any, tiny: dict[str, Artifact], world: World, ranks: Ranks, tmp_path: Path, free_port: int
 ) -> None:
-    """Of a model of random weights; half of the references are what it says, so that there is something to score."""
+    """The model has random weights. Half of the references are its own translations, so that BLEU is not zero."""
     job = {"text": str(tmp_path), "tokenizers": str(tiny["tokenizer"].path), "target_language": "ko"}
     job |= {"spelling": ["NFC"], "weights": str(tmp_path / "weights")}
     torch.manual_seed(1)
@@ -135,10 +135,10 @@ def test_two_processes_have_the_translations_and_scores_of_one(
 
 
 @pytest.mark.cpu(20)
-def test_two_processes_stop_and_one_goes_on(
+def test_two_processes_stop_and_one_resumes(
     start_training: Any, ranks: Ranks, one_process: Any, make_config: Any, tmp_path: Path
 ) -> None:
-    """With several passes an update. `torchrun` starts the two, and passes the end of the stage on to them."""
+    """Each update has several passes. `torchrun` starts both processes, and tells them when the stage ends."""
     config = make_config(
         train={
             "max_updates": 150,

@@ -23,14 +23,14 @@ COMPUTED = {
     *("update", "epoch", "train_loss", "dev_loss", "best_dev_loss"),
     *("learning_rate", "gradient_norm", "target_tokens", "useful_token_share"),
 }
-"""What of the curves the clock and the machine have no part in."""
+"""Values of the curves that do not depend on the clock or the machine."""
 STAGE_IN_A_PROCESS = str(Path(__file__).with_name("stage_in_a_process.py"))
 TRANSLATION_IN_A_PROCESS = str(Path(__file__).with_name("translation_in_a_process.py"))
 
 
 @dataclass
 class Translation:
-    """A translation job that any number of processes do. Its output has a name in a place, its folder is `job`."""
+    """Translation job that any number of processes do. Its output has a name in a place, and its folder is `job`."""
 
     bundle: Path
     source: str
@@ -44,15 +44,15 @@ class Translation:
         return Path(self.place)
 
     def output(self) -> bytes | None:
-        """What has been made."""
+        """Return the output, or None if there is none yet."""
         return read_bytes(f"{self.place}/{self.name}")
 
     def unreadable(self) -> bytes | None:
-        """Lines of the text that are not UTF-8, as they have been kept."""
+        """Return the lines of the text that are not UTF-8, as they have been kept."""
         return read_bytes(f"{self.place}/{self.name}.unreadable.jsonl")
 
     def start(self, workers: int = 1, within: Sequence[str] = ()) -> "subprocess.Popen[str]":
-        """Start a process that does what is left."""
+        """Start a process that does the rest of the job."""
         arguments = [self.bundle, self.source, self.place, self.name, workers]
         command = [*within, sys.executable, TRANSLATION_IN_A_PROCESS, *map(str, arguments)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -66,7 +66,7 @@ class Translation:
         return len(folder.parts(plan.order.fingerprint).translated()) if plan else 0
 
     def wait_for(self, chunks: int, process: "subprocess.Popen[str]") -> None:
-        """Return when so many chunks are done, while the process runs."""
+        """Return when this many chunks are done, while the process runs."""
 
         def are_done() -> bool:
             assert process.poll() is None, process.communicate()
@@ -88,7 +88,7 @@ class Translation:
 
     @staticmethod
     def ended(process: "subprocess.Popen[str]") -> int:
-        """Rows that a process translated which ended well."""
+        """Return the number of rows that a process translated, which must have succeeded."""
         out, error = process.communicate(timeout=patient(SECONDS))
         assert process.returncode == 0, error
         return int(out)
@@ -96,34 +96,34 @@ class Translation:
 
 @dataclass
 class Training:
-    """The real `train` stage, in a process and a store of its own, as often as it takes."""
+    """The real `train` stage, in its own process and store, which may be started several times."""
 
     folder: Path
     config: PipelineConfig
     inputs: dict[str, Artifact]
     within: Sequence[str] = ()
-    """What to put before the command."""
+    """Prefix of the command."""
     stage: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
 
     @property
     def log(self) -> str:
-        """All that has been said."""
+        """Return everything that has been printed."""
         return (self.folder / "log").read_text()
 
     @property
     def made(self) -> Path:
-        """The artifact in the making, or made."""
+        """Return the artifact, finished or not."""
         (found,) = [path for path in self._seen.glob("store/train/*") if path.is_dir()]
         return found
 
     @property
     def points(self) -> list[dict[str, float]]:
-        """Those of its curves, as far as they are computed."""
+        """Return the points of its curves, without the values that depend on the clock or the machine."""
         return points(self.made)
 
     @property
     def _seen(self) -> Path:
-        """The folder as the stage sees it: it may have mounted something of its own there."""
+        """Return the folder as the stage sees it, which may have mounted something there."""
         if self.within and self.stage and self.stage.poll() is None:
             return Path(f"/proc/{self.stage.pid}/root{self.folder}")
         return self.folder
@@ -137,12 +137,12 @@ class Training:
             self.stage = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     def wait(self) -> int:
-        """Its exit code, when it has ended."""
+        """Wait for the end, and return the exit code."""
         assert self.stage
         return self.stage.wait(patient(SECONDS))
 
     def run(self, processes: int = 2) -> Path:
-        """Run the stage to a good end; the artifact."""
+        """Run the stage, which must succeed, and return the artifact."""
         self.start(processes)
         assert self.wait() == 0, self.log
         return self.made
@@ -159,7 +159,7 @@ class Training:
         until(holds, lambda: f"waited without success: {self.log}", SECONDS, every=0.005)
 
     def wait_for_update(self, update: int) -> None:
-        """Return when so many updates are done, and a checkpoint is whole that is due by then."""
+        """Return when this many updates are done, and the checkpoint that is due by then is complete."""
         due = update >= self.config.train.checkpoint_every
 
         def is_there() -> bool:
@@ -170,15 +170,15 @@ class Training:
         self.wait_for(is_there)
 
     def processes(self) -> list[psutil.Process]:
-        """All that there is: the stage first, then torchrun and the processes that train, orphans too."""
+        """Return all processes: the stage first, then torchrun and the processes that train, orphans too."""
         return sorted(processes_naming(str(self.folder)), key=lambda process: process.pid)
 
     def agents(self) -> list[psutil.Process]:
-        """Those of `torchrun`."""
+        """Return the processes of `torchrun`."""
         return [process for process in self.processes() if "torch.distributed.run" in command_line(process)]
 
     def ranks(self) -> list[psutil.Process]:
-        """Those that train."""
+        """Return the processes that train."""
         modules = [(process, command_line(process)) for process in self.processes()]
         return [each for each, line in modules if "nmt_core.train" in line and "torch.distributed.run" not in line]
 
@@ -188,21 +188,24 @@ class Training:
         return max((int(file.parent.name) for file in files), default=0)
 
     def freeze(self) -> list[psutil.Process]:
-        """Stop all processes where they stand."""
+        """Stop all processes with SIGSTOP."""
         frozen = self.processes()
         for process in frozen:
             process.suspend()
         return frozen
 
     def kill_all(self) -> None:
-        """kill -9 of the whole tree at one moment: nobody sees another die."""
+        """Kill the whole tree with SIGKILL at one moment, so that no process sees another one die."""
         for process in self.freeze():
             process.kill()
         if self.stage:
             self.stage.wait(patient(SECONDS))
 
     def kept(self) -> bytes:
-        """The curves up to the newest whole checkpoint, clock and all: whoever computes them again writes another."""
+        """Return the curves up to the newest complete checkpoint.
+
+        They contain times, so that a process that computes them again writes others.
+        """
         lines = (self.made / METRICS).read_bytes().splitlines(keepends=True)
         newest = self.newest_complete()
         return b"".join(line for line in lines if line.endswith(b"\n") and json.loads(line)["update"] <= newest)
@@ -235,7 +238,7 @@ def named_in() -> Callable[[str], list[psutil.Process]]:
 def training(
     training_inputs: Any, make_config: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Training]]:
-    """Makes jobs, each in a folder of its own. Every update is validated, so the curves tell of each."""
+    """Make jobs, each in its own folder. Every update is validated, so the curves show each one."""
     made: list[Training] = []
 
     def make(
@@ -253,7 +256,7 @@ def training(
 
 @pytest.fixture(scope="module")
 def translations(tiny_bundle: Path) -> Iterator[Callable[..., Translation]]:
-    """Makes translation jobs, of a source, in a place; in fp32, unless a bundle is given."""
+    """Make translation jobs of a source in a folder or store, in fp32 unless a bundle is given."""
     made: list[Translation] = []
 
     def make(source: str, place: str, bundle: Path = tiny_bundle, name: str = "out.parquet") -> Translation:

@@ -1,4 +1,4 @@
-"""The stage `train`, as a process that can be killed; see `Training` in conftest.py."""
+"""The stage `train` as a process that can be killed. See `Training` in conftest.py."""
 
 import json
 import sys

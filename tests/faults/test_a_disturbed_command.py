@@ -41,7 +41,7 @@ SECONDS_AWAY = 15
 
 @dataclass
 class Command:
-    """`nmt` in a home of its own."""
+    """`nmt` in its own home."""
 
     home: Path
     environment: dict[str, str]
@@ -55,7 +55,7 @@ class Command:
 
     @property
     def made(self) -> Path:
-        """What training has made so far."""
+        """Return the folder that training has written so far."""
         (found,) = self.home.glob("artifacts/train/*.partial")
         return found
 
@@ -70,7 +70,7 @@ class Command:
         return self.process.wait(patient(150))
 
     def updates(self, curve: Curve) -> int:
-        """Updates of which the curves tell."""
+        """Return the updates in the curves."""
         with contextlib.suppress(FileNotFoundError, ValueError, IndexError):  # not there yet, or not wholly
             return int(curve(self.made)[-1]["update"])
         return 0
@@ -93,7 +93,7 @@ class Command:
             process.send_signal(signal.SIGTERM)
 
     def stay(self, seconds: float) -> None:
-        """Wait for so long, while the command runs."""
+        """Wait this many seconds, while the command runs."""
         began = time.monotonic()
         self.wait_for(lambda: time.monotonic() > began + seconds)
 
@@ -123,8 +123,8 @@ def nmt(
 
 @pytest.mark.faults
 @pytest.mark.cpu(40)
-def test_a_preempted_command_says_so_and_goes_on(nmt: Command, curve: Curve) -> None:
-    """75 when the machines are taken from the training, 143 when the command itself is asked to end."""
+def test_a_preempted_command_says_so_and_resumes(nmt: Command, curve: Curve) -> None:
+    """The exit code is 75 if training loses its machines, and 143 if the command itself gets the signal."""
     nmt.start("run", *RECIPE, "--until", "train")
     nmt.wait_for(lambda: nmt.updates(curve) >= 20)
     nmt.preempt()
@@ -151,7 +151,7 @@ def test_a_preempted_command_says_so_and_goes_on(nmt: Command, curve: Curve) -> 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Iterator[Settings]:
-    """Of the home in `tmp_path`; the environment that they set is taken back."""
+    """Settings of the home in `tmp_path`. The environment variables that they set are removed at the end."""
     before = dict(os.environ)
     settings = Settings.load({"NMT_HOME": str(tmp_path)})
     settings.prepare()
@@ -161,7 +161,7 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
 
 
 def run_of_train(settings: Settings) -> tuple[MlflowClient, Run]:
-    """The one that MLflow has."""
+    """Return the run that MLflow has."""
     client = MlflowClient(settings.mlflow_tracking_uri)
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     (run,) = [run for run in client.search_runs(experiments) if run.data.tags.get(STAGE_TAG) == "train"]
@@ -177,7 +177,7 @@ def points_in_mlflow(settings: Settings, name: str) -> list[tuple[int, float]]:
 @pytest.mark.faults
 @pytest.mark.cpu(50)
 def test_mlflow_goes_away_and_comes_back(nmt: Command, settings: Settings, curve: Curve, free_port: int) -> None:
-    """Training goes on meanwhile, and afterwards every point is there, once."""
+    """Training continues meanwhile, and afterwards MLflow has each point exactly once."""
     health = f"http://127.0.0.1:{free_port}/health"
     server = start_mlflow(settings, free_port)
     try:
@@ -213,7 +213,7 @@ def test_mlflow_goes_away_and_comes_back(nmt: Command, settings: Settings, curve
 
 @dataclass
 class Servers:
-    """Prefect and MLflow as `nmt up` starts them: processes of their own, that come back with what they knew."""
+    """Prefect and MLflow as `nmt up` starts them: own processes that keep their data over a restart."""
 
     settings: Settings
     prefect_port: int
@@ -223,7 +223,7 @@ class Servers:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What tells `nmt` where they are."""
+        """Return the environment variables that tell `nmt` the addresses."""
         return {
             "PREFECT_API_URL": f"http://127.0.0.1:{self.prefect_port}/api",
             "PREFECT_API_AUTH_STRING": self.secret,
@@ -237,7 +237,7 @@ class Servers:
         self.running[1].wait_until(f"http://127.0.0.1:{self.prefect_port}/api/health", timeout=patient(120))
 
     def kill(self) -> None:
-        """kill -9: nothing is said to those who are connected."""
+        """Kill the servers with SIGKILL: their clients get no message."""
         while self.running:
             self.running.pop().stop(grace=0)
 
@@ -271,7 +271,7 @@ def servers(settings: Settings, nmt: Command) -> Iterator[Servers]:
 def test_some_time_without_prefect_and_mlflow_costs_nothing(
     seconds: int, nmt: Command, servers: Servers, settings: Settings, curve: Curve
 ) -> None:
-    """Both are killed in mid-training, which comes to its end meanwhile unless the machine is slow."""
+    """Both servers are killed during training, which ends in the meantime unless the machine is slow."""
     last = 200
     nmt.start("run", *RECIPE, "--set", f"train.max_updates={last}", "--until", "train")
     nmt.wait_for(lambda: nmt.updates(curve) >= 20)

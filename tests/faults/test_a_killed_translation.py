@@ -1,5 +1,7 @@
-"""kill -9, SIGTERM and a full disk in the middle of a translation: every line arrives, in the bytes of an undisturbed
-job, whoever ends it. Models translate in int8, which CPUs prefer; those in S3 in fp32.
+"""SIGKILL, SIGTERM and a full disk in the middle of a translation: every line arrives.
+
+The output has the bytes of an undisturbed job, whichever process finishes it. Models translate in int8, which CPUs
+prefer. Those in S3 translate in fp32.
 """
 
 import os
@@ -23,7 +25,7 @@ from support.until import command_line, patient, until
 
 from flows.settings import Settings
 from flows.translate import translate
-from flows.translation.job import EXPERIMENT, Wanted, translate_job
+from flows.translation.job import EXPERIMENT, TranslationRequest, translate_job
 from nmt_core.bundle import read_bundle
 from nmt_core.config import SearchConfig
 from nmt_core.jobs.folder import read_bytes
@@ -36,7 +38,7 @@ SECONDS = 240
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Lines of all sorts: 80 chunks of them."""
+    """Lines of all kinds, in 80 chunks."""
     file = tmp_path_factory.mktemp("text") / "in.txt"
     words = ["the cat", "a dog", "", "now", "house \t", "나는", "\x07", "sees it."]
     file.write_text("".join(f"{words[n % 8]} {n % 5 or ''}\n" for n in range(LINES)))
@@ -92,7 +94,7 @@ def test_a_job_that_is_killed_while_the_text_is_cut_or_the_output_is_written(job
 def test_packed_lines_and_those_that_cannot_be_read_have_the_same_bytes_after_any_death(
     translations: Callable[..., Any], int8_bundle: Path, tmp_path: Path
 ) -> None:
-    """While the text is cut, while it is translated, and while the output is written."""
+    """The kill comes while the text is cut, while it is translated, or while the output is written."""
     words = [b"the cat", b"\xff\xfe", b"", b"now \xc3", b"a dog"]
     (tmp_path / "in.txt").write_bytes(b"".join(words[n % 5] + b" %d\n" % (n % 7) for n in range(20_000)))
     jobs = []
@@ -131,12 +133,14 @@ def stop_in_a_chunk(job: Any, process: "subprocess.Popen[str]") -> None:
 @faults
 @pytest.mark.cpu(20)
 def test_three_share_a_job_one_dies_and_one_is_thought_dead(job: Any, undisturbed: bytes) -> None:
-    """What the first holds is done by others. The second is stopped for longer than its claim holds; it comes back to
-    life when all is done, and does no harm."""
+    """The chunks of the first process are done by the others.
+
+    The second process is stopped for longer than its claim holds. It resumes when all is done, and does no harm.
+    """
     share = 3
 
     def started() -> "subprocess.Popen[str]":
-        """Another process, when its share is done."""
+        """Return the number of chunks that another process did, when it has ended."""
         before, process = job.translated(), job.start()
         job.wait_for(before + share, process)
         return process
@@ -170,7 +174,7 @@ def test_a_killed_child_costs_a_chunk(job: Any, undisturbed: bytes) -> None:
 
 @pytest.fixture
 def quick_bundle(int8_bundle: Path, tmp_path: Path) -> Path:
-    """The bundle with settings of a search that takes little time."""
+    """Bundle with search settings that take little time."""
     folder = shutil.copytree(int8_bundle, tmp_path / "bundle")
     (folder / "search.json").write_text(SearchConfig(beam_size=1, max_length_offset=1).model_dump_json())
     return Path(folder)
@@ -178,10 +182,10 @@ def quick_bundle(int8_bundle: Path, tmp_path: Path) -> Path:
 
 @faults
 @pytest.mark.cpu(20)
-def test_the_command_goes_on_after_sigterm(
+def test_the_command_resumes_after_sigterm(
     quick_bundle: Path, source: Path, zygote: Zygote, mlflow_database: Path, tmp_path: Path
 ) -> None:
-    """Only with what is left, and to the bytes of a command that was not stopped."""
+    """The second command does only the rest, and its output has the bytes of a command that was not stopped."""
     (tmp_path / "home").mkdir()
     shutil.copyfile(mlflow_database, tmp_path / "home" / "mlflow.db")
     environment = os.environ | {"NMT_HOME": str(tmp_path / "home"), "NMT_THREADS": "1"}
@@ -216,7 +220,7 @@ def test_the_command_goes_on_after_sigterm(
 
 
 CHILDREN = {"dask": "multiprocessing[.]spawn", "ray": "^ray::translate_chunk"}
-"""What the command line of a worker looks like, by the kind of its cluster; Ray's are called after what they do."""
+"""Pattern of the command line of a worker, by the kind of its cluster. Ray names a worker after its task."""
 
 
 @pytest.fixture(params=[pytest.param("dask", marks=faults), pytest.param("ray", marks=nightly)])
@@ -232,7 +236,7 @@ def settings(
 
 
 def workers_of(kind: str) -> list[psutil.Process]:
-    """Children of this process that look like workers."""
+    """Return the children of this process that look like workers."""
     children = psutil.Process().children(recursive=True)
     return [child for child in children if re.search(CHILDREN[kind], " ".join(command_line(child)))]
 
@@ -254,7 +258,7 @@ def test_the_flow_loses_nothing_when_a_worker_of_the_cluster_dies(
     report = translate(str(quick_bundle), str(source), str(tmp_path / "out.parquet"))
     killer.join()
     assert killed and report["lines"] == LINES
-    alone = Wanted(str(quick_bundle), str(source), str(tmp_path / "alone.parquet"))
+    alone = TranslationRequest(str(quick_bundle), str(source), str(tmp_path / "alone.parquet"))
     translate_job(alone, replace(settings, workers="local", threads=1), lambda done, total, note: None, pytest.fail)
     assert (tmp_path / "out.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()
     with get_client(sync_client=True) as client:
@@ -264,7 +268,7 @@ def test_the_flow_loses_nothing_when_a_worker_of_the_cluster_dies(
 
 @pytest.fixture
 def on_a_disk(own_mounts: list[str]) -> Callable[[str, Path], tuple[str, ...]]:
-    """What starts a command that sees a small disk of its own at a folder."""
+    """Make the prefix of a command that sees a small disk of its own at a folder."""
     return lambda size, at: (
         *own_mounts,
         "sh",

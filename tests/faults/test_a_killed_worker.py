@@ -1,7 +1,7 @@
-"""kill -9 of a worker in the middle of the shuffle: the others end it with the bytes of an undisturbed one.
+"""SIGKILL of a worker in the middle of the shuffle: the others finish with the bytes of an undisturbed shuffle.
 
-The worker is stopped first. It holds a task then, sooner or later, that no other can do, so the work comes to a halt
-until the worker is killed and its task is given away: without the death, or without a rescue, no test here would end.
+The worker is stopped first. Sooner or later it holds a task that no other worker can do, and the work halts until the
+worker is killed and another one takes its task. So no test here would end without the kill, or without the rescue.
 """
 
 import hashlib
@@ -26,12 +26,12 @@ from nmt_core.execution.pool import InProcess
 SHARDS, ROWS = 20, 50_000
 CONFIG = CleanConfig()
 CHILDREN = {"local": "nmt_core.execution.child ", "dask": "multiprocessing.spawn", "ray": "ray::_"}
-"""In the command line of a worker; of Ray's, while it does a task of ours, which it is called after."""
+"""Part of the command line of a worker. Ray names a worker after its task, while it does one of ours."""
 
 
 @pytest.fixture
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
-    """Two workers of a kind."""
+    """Two workers of one kind."""
     if request.param != "local":
         request.getfixturevalue("prefect_api")
     return Settings.load({"NMT_HOME": str(tmp_path), "NMT_THREADS": "2", "NMT_WORKERS": request.param})
@@ -39,7 +39,7 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Shards of a million pairs, many of which there are more than once."""
+    """Shards of a million pairs, many of them repeated."""
     folder = tmp_path_factory.mktemp("shards")
     random = np.random.default_rng(1)
     spread = np.uint64(0x9E3779B97F4A7C15)  # odd: different numbers become different keys, all over the range
@@ -64,7 +64,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 class Killer(threading.Thread):
-    """Stops a worker as soon as a file is there, and kills it when nothing has been written for a while."""
+    """Stop a worker as soon as a file exists, and kill it when nothing has been written for a while."""
 
     def __init__(self, kind: str, scratch: Path, file: str, others: list[psutil.Process]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Text, job and output in S3: kill -9, lost workers and a store that goes away change no byte of what comes out."""
+"""Text, job and output in S3: SIGKILL, lost workers and a store that disappears change no byte of the output."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ SECONDS = 240
 
 
 def texts() -> dict[str, bytes]:
-    """Packed JSONL files with lines of all sorts: eight chunks of 500 lines each."""
+    """Packed JSONL files with lines of all kinds, in eight chunks of 500 lines."""
     words = ["the cat", "a dog", "", "now", "house \t", "나는", "\x07", "sees it."]
     rows = [json.dumps({"id": n, "text": f"{words[n % 8]} {n % 5 or ''}"}).encode() for n in range(LINES - 1)]
     rows.append(b'{"text": "\xff"}')
@@ -33,7 +33,7 @@ def texts() -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def undisturbed(translations: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """What comes out on a disk when nothing happens."""
+    """Output on a disk when nothing happens."""
     folder = tmp_path_factory.mktemp("undisturbed")
     (folder / "in").mkdir()
     for name, content in texts().items():
@@ -51,7 +51,7 @@ def job(translations: Callable[..., Any], s3_folder: str) -> Any:
 
 
 def files(job: Any) -> list[str]:
-    """What lies in the place of a job, but for its input."""
+    """Return the files at the place of a job, except its input."""
     store, name = storage.store_of(job.place)
     found = [key.removeprefix(f"{name}/") for key in store.find(name)]
     return sorted(key for key in found if not key.startswith("in/"))
@@ -77,7 +77,7 @@ def test_a_job_that_is_killed_again_and_again_ends_as_one_on_a_disk(job: Any, un
 @faults
 @pytest.mark.cpu(20)
 def test_a_job_that_is_killed_at_each_of_its_steps_ends_as_one_on_a_disk(job: Any, undisturbed: bytes) -> None:
-    """While the text is cut, while it is translated, and while the output is written."""
+    """The kill comes while the text is cut, while it is translated, or while the output is written."""
     folder = JobFolder(f"{job.place}/job")
 
     def parts() -> Parts:
@@ -97,7 +97,7 @@ def test_a_job_that_is_killed_at_each_of_its_steps_ends_as_one_on_a_disk(job: An
 @faults
 @pytest.mark.cpu(20)
 def test_three_share_a_job_one_dies_and_one_is_thought_dead(job: Any, undisturbed: bytes) -> None:
-    """The claim of the one that is stopped must end by itself; it comes back to life when all is done."""
+    """The claim of the stopped process must expire by itself. The process resumes when all is done."""
     killed, stopped, third = job.start(), job.start(), job.start()
     job.wait_for(3, third)
     stopped.send_signal(signal.SIGSTOP)

@@ -1,7 +1,7 @@
-"""Files between the steps of a stage in a store that is no folder of this machine, written and read by two processes.
+"""Files between the steps of a stage in a store that is not a folder, written and read by two processes.
 
-One is an S3 server on this machine. The other is one that fsspec learns of from an installed package, as it learns of
-s3:// and gs://. It keeps its files in a folder, which stands for the bucket, and notes which process wrote what.
+One store is an S3 server on this machine. The other is a store that fsspec finds in an installed package, like s3://
+and gs://. It keeps its files in a folder that represents the bucket, and records which process wrote each file.
 """
 
 import os
@@ -43,7 +43,7 @@ class Shelf(LocalFileSystem):
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Install the store for this process and those that it starts; the file that tells who wrote."""
+    """Install the store for this process and its children. Return the file that records which process wrote."""
     package = tmp_path / "package"
     (package / "shelf-1.0.dist-info").mkdir(parents=True)
     (package / "shelf-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: shelf\nVersion: 1.0\n")
@@ -85,7 +85,7 @@ def cleaned(config: PipelineConfig, home: Path, **environment: str) -> Artifact:
 
 @pytest.fixture(scope="module")
 def alone(config: PipelineConfig, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
-    """What one process makes, with its files beside the result."""
+    """Artifact that one process makes, with its files beside the result."""
     made = cleaned(config, tmp_path_factory.mktemp("one"), NMT_THREADS="1")
     assert made.report()["dropped"].keys() == {"duplicate", "near_duplicate"}
     return made

@@ -33,11 +33,11 @@ TRAIN = {"max_updates": UPDATES, "checkpoint_every": EVERY, "micro_batch_tokens"
 STEADY = TRAIN | {"learning_rate_scale": 0.1, "parallel": "fsdp"}
 NO_DROPOUT = {"dropout": 0.0}  # each process draws its own
 SEED = os.environ.get("NMT_FAULTS_SEED") or f"{random.SystemRandom().randrange(1_000_000)}"
-"""Of the moments at which something is killed: others every time, or those of an earlier time, to look into it."""
+"""Seed of the moments at which something is killed. It differs in each run. Set it to repeat an earlier run."""
 
 
 def draw(what: str, least: int, most: int) -> int:
-    """A number that its name and the seed decide; both stand in the output of a test that fails."""
+    """Return a number that its name and the seed decide. The output of a failed test contains both."""
     number = random.Random(f"{SEED} {what}").randint(least, most)
     print(f"NMT_FAULTS_SEED={SEED}: {what} at {number}")
     return number
@@ -65,7 +65,7 @@ def alone(training: Maker) -> Path:
 
 
 def kill_a_rank(job: Any) -> None:
-    """The other one cannot go on without it."""
+    """Kill one rank. The other one cannot continue without it."""
     ranks = job.ranks()
     ranks[draw("rank", 0, RANKS - 1)].kill()
     until_gone(ranks)
@@ -76,7 +76,7 @@ def kill_the_agent(job: Any) -> None:
 
 
 def kill_the_stage_and_the_agent(job: Any) -> None:
-    """The processes that train have lost both who looked after them."""
+    """The processes that train have lost both parents."""
     job.agents()[0].kill()  # first: it would hear of the stage's death, and tell them
     job.stage.kill()
 
@@ -97,9 +97,9 @@ def preempt(job: Any) -> None:
 
 
 def disturb(job: Any, disturbance: Callable[[Any], None], least: int, most: int) -> bytes:
-    """Disturb a training after some update; the curves that it must not compute again.
+    """Disturb a training after some update, and return the curves that it must not compute again.
 
-    It goes on from its last checkpoint: by itself if it has lost a rank, else with the same command once more.
+    It resumes from its last checkpoint: by itself if it has lost a rank, otherwise when the same command is repeated.
     """
     job.wait_for_update(draw(disturbance.__name__, least, most))
     job.wait_for(lambda: len(job.ranks()) == RANKS)
@@ -113,10 +113,10 @@ def disturb(job: Any, disturbance: Callable[[Any], None], least: int, most: int)
 
 
 def assert_ends_as(undisturbed: Any, job: Any, *kept: bytes) -> None:
-    """Nothing was computed twice that was saved, and all is as if there had been no disturbance."""
+    """Nothing that was saved was computed twice, and the result is the same as without a disturbance."""
     assert job.wait() == 0, job.log
     curves = (job.made / METRICS).read_bytes()
-    assert all(map(curves.startswith, kept)), "it did not go on from a checkpoint"
+    assert all(map(curves.startswith, kept)), "it did not resume from a checkpoint"
     assert job.points == undisturbed.points
     assert weights(job.made) == weights(undisturbed.made), "what is averaged must not depend on when it was stopped"
     assert not job.processes()
@@ -125,7 +125,10 @@ def assert_ends_as(undisturbed: Any, job: Any, *kept: bytes) -> None:
 @faults
 @pytest.mark.cpu(80)
 def test_it_ends_as_if_it_had_not_been_disturbed(training: Maker, undisturbed: Any) -> None:
-    """It is disturbed once after each checkpoint; the last time so late that no other follows but the last."""
+    """The training is disturbed once after each checkpoint.
+
+    The last time is so late that only the final checkpoint follows.
+    """
     job = training(TRAIN, {})
     job.start(RANKS)
     kept = [
@@ -150,7 +153,7 @@ def test_it_ends_as_if_nothing_had_happened_at_any_moment(
 
 @nightly
 def test_who_gets_further_between_is_started_again_however_often(training: Maker, undisturbed: Any) -> None:
-    """Five deaths, and a checkpoint between any two: a week on many machines has as many."""
+    """There are five deaths, with a checkpoint between any two, as in a week on many machines."""
     job = training(TRAIN | {"checkpoint_every": 5}, {})
     job.start(RANKS)
     for update in range(8, 68, 12):
@@ -166,7 +169,7 @@ def test_who_gets_further_between_is_started_again_however_often(training: Maker
 @faults
 @pytest.mark.cpu(30)
 def test_who_has_lost_its_keepers_leaves_to_its_heirs_and_who_gets_no_further_is_given_up(training: Maker) -> None:
-    """Two trainings in one folder would write over each other's checkpoints."""
+    """Without a lock, two trainings in one folder would overwrite each other's checkpoints."""
     job = training(TRAIN | {"max_updates": 100_000, "checkpoint_every": 100_000}, {})
 
     def has_trained(lives: int) -> bool:
@@ -191,7 +194,7 @@ def test_who_has_lost_its_keepers_leaves_to_its_heirs_and_who_gets_no_further_is
 
 
 @nightly
-def test_another_number_of_processes_goes_on_with_the_same_losses(training: Maker, alone: Path, curve: Curve) -> None:
+def test_another_number_of_processes_resumes_with_the_same_losses(training: Maker, alone: Path, curve: Curve) -> None:
     job = training(STEADY, NO_DROPOUT)
     job.start(processes=2)
     job.wait_for_update(draw("resharded", EVERY + 5, UPDATES - 10))
@@ -206,10 +209,10 @@ def test_another_number_of_processes_goes_on_with_the_same_losses(training: Make
 
 @faults
 @pytest.mark.cpu(40)
-def test_when_one_of_two_nodes_is_gone_for_good_the_other_goes_on(
+def test_when_one_of_two_nodes_is_gone_for_good_the_other_continues(
     training: Maker, alone: Path, curve: Curve, free_port: int
 ) -> None:
-    """Two `torchrun` agents on the loopback; the first, where the rendezvous is kept, stays."""
+    """Two `torchrun` agents run on the loopback. The first one keeps the rendezvous and stays."""
     job = training(STEADY, NO_DROPOUT)
     settings = job.config
     sections = {"train": settings.train.model_dump(), "model": settings.model.model_dump()}
@@ -240,11 +243,11 @@ def test_when_one_of_two_nodes_is_gone_for_good_the_other_goes_on(
     status = read_status(job.folder)
     assert status
     assert (status.state, status.update) == ("finished", UPDATES)
-    assert metrics.read_bytes().splitlines()[:EVERY] == before, "it goes on from the checkpoint"
+    assert metrics.read_bytes().splitlines()[:EVERY] == before, "it resumes from the checkpoint"
     assert losses(curve(job.folder)) == pytest.approx(losses(curve(alone)), rel=1e-5)
 
 
 def _listens(port: int) -> bool:
-    """Without connecting: a store takes what connects for a peer."""
+    """The port is not connected to, because a store takes every connection for a peer."""
     text = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
     return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in text.splitlines()[1:])

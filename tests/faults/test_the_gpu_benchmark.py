@@ -22,7 +22,7 @@ NOT_COMPILED = ("machine", "matrix", "loss", "base, ddp, not", "base, fsdp, not"
 
 
 def run(out: Path, limit: int, *options: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """The benchmark on a CPU, its training for so many seconds."""
+    """Run the benchmark on a CPU, and let it train for this many seconds."""
     command = [SCRIPT, "--device", "cpu", "--tiny", "--limit", str(limit), *options]
     own = {name: value for name, value in os.environ.items() if name not in ("MODEL", "MODEL_LIMIT", "WHEELS")}
     settings |= {"OUT": str(out), "PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
@@ -30,7 +30,7 @@ def run(out: Path, limit: int, *options: str, **settings: str) -> subprocess.Com
 
 
 def assert_sections_ran(out: Path, checks: int, trainings: int) -> None:
-    """All that were asked for ran well, so many checks and trainings among them."""
+    """Assert that everything requested ran well, with this many checks and trainings."""
     sections = json.loads((out / "gpu.json").read_text())
     assert [name for name, found in sections.items() if "error" in found or "skipped" in found] == []
     results = {name: found["ok"] for name, found in sections.items() if name.startswith("check: ")}
@@ -52,7 +52,7 @@ def test_all_its_sections_run(tmp_path: Path) -> None:
 
 @pytest.fixture
 def model(tmp_path: Path, tiny_model: Transformer, tiny_bundle: Path) -> Path:
-    """What MODEL is to name."""
+    """Folder that MODEL is to name."""
     folder = tmp_path / "model"
     shutil.copytree(tiny_bundle, folder / "export")
     save_model(tiny_model, str(folder / "model.safetensors"))

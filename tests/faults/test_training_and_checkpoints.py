@@ -46,13 +46,13 @@ def final_weights(folder: Path) -> bytes:
 
 
 def torn(job: Any) -> list[Path]:
-    """Folders of checkpoints that are being written, each with something in it."""
+    """Return the folders of checkpoints that are being written and are not empty."""
     folders = job.made.glob("checkpoints/*")
     return [folder for folder in folders if list(folder.glob("*.distcp")) and not (folder / ".metadata").exists()]
 
 
 def kill_while_it_saves(job: Any) -> int:
-    """Kill a training while it writes its next checkpoint; the update of that one."""
+    """Kill a training while it writes its next checkpoint, and return the update of that checkpoint."""
     job.wait_for(lambda: torn(job))
     job.freeze()
     (half,) = torn(job)
@@ -62,14 +62,14 @@ def kill_while_it_saves(job: Any) -> int:
 
 @pytest.mark.cpu(30)
 def test_a_checkpoint_that_is_killed_half_way_is_not_used(training: Maker, undisturbed: Path, curve: Curve) -> None:
-    """One that is due is, and so is one that is written after SIGTERM, as Slurm sends it."""
+    """A regular checkpoint is torn, and one that is written after SIGTERM, as Slurm sends it."""
     job = training(TRAIN, LARGE)
     kept = []
     for newest in (EVERY, 2 * EVERY):
         job.start(processes=1)
         job.wait_for(
             lambda newest=newest: job.newest_complete() == newest
-        )  # before, its curves are those of a dead one
+        )  # before that, the curves belong to a dead process
         job.wait_for_update(newest + 3)
         if newest > EVERY:
             for process in (*job.agents(), *job.ranks()):
@@ -81,7 +81,7 @@ def test_a_checkpoint_that_is_killed_half_way_is_not_used(training: Maker, undis
         kept.append(job.kept())
 
     artifact = job.run(processes=1)
-    assert all(map((artifact / METRICS).read_bytes().startswith, kept)), "it did not go on from a checkpoint"
+    assert all(map((artifact / METRICS).read_bytes().startswith, kept)), "it did not resume from a checkpoint"
     assert curve(artifact) == curve(undisturbed)
     assert final_weights(artifact) == final_weights(undisturbed)
     for kind in ("checkpoints", "weights"):
@@ -91,7 +91,7 @@ def test_a_checkpoint_that_is_killed_half_way_is_not_used(training: Maker, undis
 
 @pytest.fixture
 def on_a_disk_of(training: Maker, own_mounts: list[str], tmp_path: Path) -> Maker:
-    """Makes jobs whose artifacts lie on a disk of their own. The folder on it is not seen from outside."""
+    """Make jobs whose artifacts are on a separate disk. The folder on it cannot be seen from outside."""
 
     def make(size: str) -> Any:
         job = training(TRAIN, LARGE)
@@ -108,8 +108,11 @@ def on_a_disk_of(training: Maker, own_mounts: list[str], tmp_path: Path) -> Make
 def test_a_disk_that_fills_in_mid_training_costs_no_update(
     on_a_disk_of: Maker, undisturbed: Path, curve: Curve, tmp_path: Path
 ) -> None:
-    """The weights still fit, and what is written behind training's back does not: the disk is full to the last byte,
-    while the curves go on, until the next checkpoint is due. Then there is room again."""
+    """The weights still fit.
+
+    The files written in the background do not: the disk is full to the last byte, while the curves are still written,
+    until the next checkpoint is due. Then there is space again.
+    """
     job = on_a_disk_of("200m")
     job.start(processes=1)
     job.wait_for_update(EVERY + 1)
@@ -120,7 +123,7 @@ def test_a_disk_that_fills_in_mid_training_costs_no_update(
     job.wait_for(lambda: "could not be written" in job.log)
     ballast.unlink()
     assert job.wait() == 0, job.log
-    assert "Traceback" not in job.log, "training went on by being started again"
+    assert "Traceback" not in job.log, "training only continued because it was started again"
     warning = next(line for line in job.log.splitlines() if "could not be written" in line)
     assert f"checkpoint {2 * EVERY} could not be written" in warning
     assert f"training continues, and its newest complete checkpoint is at update {EVERY}" in warning
@@ -139,13 +142,13 @@ def test_a_disk_without_room_for_any_checkpoint_ends_training_at_once(on_a_disk_
     assert str(job.folder / "store" / "train") in said
     assert "free space" in said
     assert "run the same command again" in said
-    assert job.log.count("failed (exitcode") == 1, "it was tried again in vain"
+    assert job.log.count("failed (exitcode") == 1, "a retry cannot help"
     assert "Traceback" not in said
 
 
 @pytest.fixture
 def many_groups(tiny: dict[str, Artifact], tmp_path: Path) -> Artifact:
-    """The pairs of the tiny corpus in row groups so small that an epoch reads them in more than one window."""
+    """The pairs of the tiny corpus, in row groups so small that an epoch reads them in more than one window."""
     folder = tmp_path / "encode"
     shutil.copytree(tiny["encode"].path, folder)
     (file,) = folder.glob("train-*.parquet")
@@ -164,14 +167,14 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def first_use(shards: TokenShards, knobs: Any) -> tuple[int, int]:
-    """A row group that training reads only in the second window, and how many updates are done before."""
+def first_use(shards: TokenShards, options: Any) -> tuple[int, int]:
+    """Return a row group that training reads only in the second window, and the number of updates before."""
     plan = Plan(
         shards,
-        knobs.batching,
-        micro_batch_tokens=knobs.micro_batch_tokens,
-        max_tokens=knobs.max_tokens,
-        seed=knobs.seed,
+        options.batching,
+        micro_batch_tokens=options.micro_batch_tokens,
+        max_tokens=options.max_tokens,
+        seed=options.seed,
     )
     seen: set[int] = set()
     for number, update in enumerate(plan.updates(0)):
@@ -183,7 +186,7 @@ def first_use(shards: TokenShards, knobs: Any) -> tuple[int, int]:
 
 
 def flip_a_byte(file: Path, number: int) -> str:
-    """Change one byte of a row group so that it can still be read; what reading it says."""
+    """Change one byte of a row group so that it can still be read, and return the message that reading it gives."""
     column = next(
         column
         for index in range(100)
@@ -216,4 +219,4 @@ def test_a_damaged_row_group_is_named_and_not_trained_on(training: Maker, many_g
     assert "its hash should be" in said
     assert [point["update"] for point in curve(job.made) if "dev_loss" in point] == list(range(1, before + 1))
     assert job.newest_complete() <= before
-    assert job.log.count("failed (exitcode") == 1, "it was tried again in vain"
+    assert job.log.count("failed (exitcode") == 1, "a retry cannot help"

@@ -1,4 +1,4 @@
-"""A translation job, as a process that can be killed; see `Translation` in conftest.py."""
+"""A translation job as a process that can be killed. See `Translation` in conftest.py."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ from nmt_core.errors import NmtError
 from nmt_core.execution.pool import InProcess, LocalWorkers
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import find_inputs
-from nmt_core.jobs.order import Asked, ModelVersion, Order
+from nmt_core.jobs.order import JobRequest, ModelVersion, Order
 from nmt_core.jobs.run import Means, run_job
 
 bundle, source, place, name, workers = sys.argv[1:]
@@ -23,7 +23,7 @@ order = Order(
 with LocalWorkers(int(workers)) as children:
     means = Means(bundle, workers=children if int(workers) > 1 else InProcess(), claim_seconds=3)
     try:
-        outcome = run_job(Asked("tiny"), order, JobFolder(f"{place}/job"), means)
+        outcome = run_job(JobRequest("tiny"), order, JobFolder(f"{place}/job"), means)
     except NmtError as error:
         sys.exit(str(error))
 print(outcome.translated)

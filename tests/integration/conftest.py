@@ -1,4 +1,4 @@
-"""A small pipeline through the real command line, in a folder of its own; one finished run is shared by many tests."""
+"""A small pipeline run by the real command line, in its own folder. Many tests share one finished run."""
 
 import contextlib
 import functools
@@ -45,12 +45,12 @@ class Nmt:
     home: Path
     zygote: Zygote
     prefect: Any = None
-    """The Prefect server to use; None: each run starts one of its own."""
+    """Prefect server to use. None means that each run starts its own."""
     started: list["subprocess.Popen[str]"] = field(default_factory=list)
 
     @property
     def environment(self) -> dict[str, str]:
-        """Nothing of the tester's own settings, and no way out of this machine."""
+        """Return an environment without the tester's own settings and without network access."""
         own = {
             name: value for name, value in os.environ.items() if not name.startswith(("NMT_", "PREFECT_", "MLFLOW_"))
         }
@@ -63,10 +63,10 @@ class Nmt:
     def start(
         self, *arguments: str, log: Path | None = None, anew: bool = False, **environment: str
     ) -> subprocess.Popen[str]:
-        """Start a command in a process group of its own, as a shell does; `anew`, from an interpreter on.
+        """Start a command in its own process group, as a shell does. With `anew`, start a new interpreter.
 
-        With a log it writes there what it would print. A command that prints much needs it: a process that writes to a
-        full pipe, which nothing reads, stops.
+        If a log is given, the command prints into it. A command that prints much needs one: a process that writes to a
+        full pipe which nothing reads stops.
         """
         self.home.mkdir(parents=True, exist_ok=True)
         surroundings = self.environment | environment
@@ -78,7 +78,7 @@ class Nmt:
         return process
 
     def close(self) -> None:
-        """End what a failed test has left running; the children of a command end with it."""
+        """End the processes that a failed test has left running, with their children."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()
@@ -87,24 +87,24 @@ class Nmt:
     def __call__(
         self, *arguments: str, code: int = 0, anew: bool = False, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end and see that it ends with `code`."""
+        """Run a command to its end, and assert its exit code."""
         process = self.start(*arguments, anew=anew, **environment)
         out, error = process.communicate(timeout=_LIMIT)
         assert process.returncode == code, f"{arguments} ended with {process.returncode}:\n{out}\n{error}"
         return subprocess.CompletedProcess(arguments, code, out, error)
 
     def run(self, *arguments: str, code: int = 0, anew: bool = False, **environment: str) -> dict[str, Any]:
-        """`nmt run` of the small recipe; its summary."""
+        """Run `nmt run` on the small recipe, and return its summary."""
         done = self("run", *small(), "--json", *arguments, code=code, anew=anew, **environment)
         summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return summary
 
     def select(self, database: str, query: str) -> list[tuple[Any, ...]]:
-        """Look into a database of the home."""
+        """Query a database of the home."""
         return _select(self.home / database, query)
 
     def in_prefect(self, query: str) -> list[tuple[Any, ...]]:
-        """Look into the database of the Prefect server that runs use."""
+        """Query the database of the Prefect server that runs use."""
         return _select(self.prefect.database if self.prefect else self.home / "prefect" / "prefect.db", query)
 
 
@@ -115,11 +115,11 @@ def _select(database: Path, query: str) -> list[tuple[Any, ...]]:
 
 @dataclass
 class Up:
-    """`nmt up` on a home, and how to ask its servers."""
+    """`nmt up` on a home, and requests to its servers."""
 
     nmt: Nmt
     process: "subprocess.Popen[str] | None" = None
-    """None: its servers were started in another way."""
+    """Process of `nmt up`. None means that the servers were started in another way."""
     family: list[psutil.Process] = field(default_factory=list)
 
     @property
@@ -129,7 +129,7 @@ class Up:
         return found
 
     def wait_until_up(self) -> None:
-        """Return when all of it has started."""
+        """Return when everything has started."""
         said = ""
         assert self.process and self.process.stdout
         while "Ctrl-C" not in said:
@@ -139,19 +139,19 @@ class Up:
         self.look_at_the_family()
 
     def look_at_the_family(self) -> None:
-        """Note all processes that there are now."""
+        """Record all current processes."""
         assert self.process
         parent = psutil.Process(self.process.pid)
         self.family = list(dict.fromkeys([*self.family, parent, *parent.children(recursive=True)]))
 
     def call(self, path: str, body: Any = None, method: str | None = None) -> Any:
-        """Ask Prefect's API, and read its JSON. On SQLite it says 503 while the database is busy."""
+        """Send a request to Prefect's API, and return its JSON. On SQLite it answers 503 while the database is busy."""
         api = self.servers["prefect"]
         return self.ask(f"{api}/{path}", body, method, headers(api, secret_of(self.nmt.home)))
 
     @staticmethod
     def ask(url: str, body: Any = None, method: str | None = None, headers: dict[str, str] | None = None) -> Any:
-        """Ask any server."""
+        """Send a request to any server."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data=data, headers=headers or {}, method=method)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -174,7 +174,7 @@ class Up:
         return found
 
     def start(self, name: str, **parameters: Any) -> str:
-        """Run a deployment with other values for some parameters; the id of the flow run."""
+        """Run a deployment with other values for some parameters, and return the id of the flow run."""
         deployment = self.deployment(name)
         body = {"parameters": deployment["parameters"] | parameters, "state": {"type": "SCHEDULED"}}
         run: dict[str, Any] = self.call(f"deployments/{deployment['id']}/create_flow_run", body)
@@ -194,7 +194,7 @@ class Up:
         return until(ended, lambda: self.call(f"flow_runs/{flow_run}")["state"], limit, every=0.5) or ""
 
     def tracked(self, flow_run: str, value: str = "r.status") -> list[tuple[str, Any]]:
-        """MLflow runs of a flow run, the oldest first: stage or name of each, and its status or what else is asked for.
+        """Return the MLflow runs of a flow run, oldest first: stage or name of each, and its status or another value.
 
         A stage that was reused has no run.
         """
@@ -206,7 +206,7 @@ class Up:
         )
 
     def end(self, number: int = signal.SIGINT) -> None:
-        """Ctrl-C; whatever has been started is gone then."""
+        """Press Ctrl-C, and assert that all processes that were started have ended."""
         self.look_at_the_family()
         assert self.process
         os.killpg(self.process.pid, number)
@@ -214,7 +214,7 @@ class Up:
         until_gone(self.family)
 
     def kill(self) -> None:
-        """End what a failed test has left, and what that has started since."""
+        """End the processes that a failed test has left, and their children."""
         if self.process and self.process.poll() is None:
             self.look_at_the_family()
         for member in self.family:
@@ -228,13 +228,13 @@ class Up:
 
 @pytest.fixture(scope="session")
 def ask() -> Callable[[Nmt], Up]:
-    """How to ask servers of a home that a test has started itself."""
+    """Connect to servers of a home that a test has started itself."""
     return Up
 
 
 @pytest.fixture
 def start_up() -> Iterator[Callable[..., Up]]:
-    """Starts `nmt up` on a home; whatever a test does, all of it ends."""
+    """Start `nmt up` on a home. All its processes end, whatever a test does."""
     started: list[Up] = []
 
     def start(nmt: Nmt, *arguments: str, **environment: str) -> Up:
@@ -253,22 +253,22 @@ def small() -> list[str]:
 
 
 def small_config() -> dict[str, Any]:
-    """The same as a configuration, as a form of Prefect gives it."""
+    """The small recipe as a configuration, as a form of Prefect submits it."""
     from nmt_core.recipes.recipe import load_recipe
 
     return load_recipe("quickstart", [f"{key}={value}" for key, value in SMALL.items()]).model_dump(mode="json")
 
 
 def did(summary: dict[str, Any]) -> dict[str, str]:
-    """What became of each stage of a run."""
+    """Return the outcome of each stage of a run."""
     return {stage["name"]: stage["status"] for stage in summary["stages"]}
 
 
 @pytest.fixture(scope="session")
 def databases(mlflow_database: Path, prefect_database: Path) -> Callable[[Path], Path]:
-    """Puts empty databases of Prefect and MLflow into a home: a home's first run makes them, which takes seconds.
+    """Put empty databases of Prefect and MLflow into a home: its first run would make them, which takes seconds.
 
-    It also notes where the home is, as that run does.
+    Also record the place of the home, as that run does.
     """
 
     def put(home: Path) -> Path:
@@ -291,20 +291,20 @@ def untouched(tmp_path: Path, zygote: Zygote) -> Iterator[Nmt]:
 
 @pytest.fixture
 def nmt(untouched: Nmt, databases: Callable[[Path], Path]) -> Nmt:
-    """The command line in a home that holds databases, and nothing in them."""
+    """Command line in a home with databases and nothing in them."""
     databases(untouched.home)
     return untouched
 
 
 @pytest.fixture(scope="session")
 def make_nmt(zygote: Zygote, databases: Callable[[Path], Path]) -> Callable[..., Nmt]:
-    """Makes a command line with a new home of this name, with databases in it."""
+    """Make a command line with a new home of this name, which has databases."""
     return lambda home, **options: Nmt(databases(home), zygote, **options)
 
 
 @pytest.fixture
 def served(make_nmt: Callable[..., Nmt], prefect_server: Any, tmp_path: Path) -> Iterator[Nmt]:
-    """The command line in a home with databases. Its runs use one Prefect server, and start none of their own."""
+    """Command line in a home with databases. Its runs use one Prefect server, and start none of their own."""
     nmt = make_nmt(tmp_path / "home", prefect=prefect_server)
     yield nmt
     nmt.close()
@@ -324,7 +324,7 @@ def small_recipe() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Callable[..., Any]]:
-    """Starts Chromium of this machine, without a window, and with arguments of the caller's own."""
+    """Start Chromium of this machine without a window, with extra arguments."""
     from playwright.sync_api import sync_playwright
 
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -337,7 +337,7 @@ def chromium() -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture(scope="session")
 def statuses() -> Callable[[dict[str, Any]], dict[str, str]]:
-    """Tells what became of each stage of a run."""
+    """Return the outcome of each stage of a run."""
     return did
 
 

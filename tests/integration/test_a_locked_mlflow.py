@@ -9,7 +9,7 @@ from support.until import until
 
 
 def test_a_run_that_starts_while_mlflow_is_locked_logs_it_later(served: Any, recipe: list[str], tmp_path: Path) -> None:
-    """Its patience is five seconds; the lock is held until the run has gone on without it."""
+    """MLflow waits five seconds for the lock. It is held until the run has continued without MLflow."""
     log = tmp_path / "log"
     with contextlib.closing(sqlite3.connect(served.home / "mlflow.db", isolation_level=None)) as connection:
         connection.execute("begin exclusive")

@@ -1,4 +1,4 @@
-"""`nmt plan` and `nmt why` tell from where a training would go on, and the training does so."""
+"""`nmt plan` and `nmt why` report from where a training would resume, and the training resumes there."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from nmt_core.train.continuing import CONTINUED
 
 
 def longer(recipe: list[str], updates: int) -> list[str]:
-    """The recipe with so many updates."""
+    """Return the recipe with this many updates."""
     return [*recipe, "--set", f"train.max_updates={updates}"]
 
 
 @pytest.mark.cpu(60)
-def test_a_plan_says_from_which_training_a_longer_one_would_go_on(
+def test_a_plan_names_the_training_from_which_a_longer_one_would_resume(
     finished: tuple[Any, dict[str, Any]], recipe: list[str]
 ) -> None:
     nmt, summary = finished
@@ -29,7 +29,7 @@ def test_a_plan_says_from_which_training_a_longer_one_would_go_on(
 
 @pytest.mark.slow
 @pytest.mark.cpu(25)
-def test_it_does_what_the_plan_says_and_goes_on_from_itself_after_that(
+def test_it_does_what_the_plan_says_and_then_resumes_from_itself(
     continued_alone: tuple[Any, dict[str, Any]], recipe: list[str]
 ) -> None:
     nmt, _ = continued_alone

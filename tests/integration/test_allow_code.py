@@ -1,4 +1,4 @@
-"""Code that a recipe names runs where the recipe's owner types the command, and not where a form brings the recipe."""
+"""Code that a recipe names runs if the owner of the recipe types the command, and not if a form sends the recipe."""
 
 import json
 import os
@@ -17,7 +17,7 @@ _SCORE = "import sys; print(*(1 for _ in sys.stdin), sep=chr(10)); open(sys.argv
 
 
 def program(trace: Path) -> str:
-    """A command that scores every pair, and leaves a trace."""
+    """Command that scores every pair, and leaves a trace."""
     return f'"{sys.executable}" -c "{_SCORE}" {trace}'
 
 
@@ -62,7 +62,7 @@ def surroundings(tmp_path: Path, databases: Any) -> Iterator[None]:
 def test_a_form_may_name_no_code(
     prefect_api: str, surroundings: None, small_recipe: dict[str, Any], scored: dict[str, Any], tmp_path: Path
 ) -> None:
-    """The flow runs here as a worker runs it; that a worker does so is tested below."""
+    """The flow runs here as a worker runs it. A test below checks that a worker does so."""
     from flows.retrain import retrain
 
     clean = small_recipe["clean"] | {"scores": [scored]}

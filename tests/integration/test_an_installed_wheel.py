@@ -1,4 +1,4 @@
-"""The package as a wheel, in a folder of a user that has folders with the names of ours, as Prefect's projects do."""
+"""The package as a wheel, in a user's folder that has folders with the names of ours, as Prefect's projects do."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ _HIDING = ("flows", "nmt_core", "prefect", "mlflow", "uvicorn", "torch")
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """`nmt` of an environment of its own, which borrows all other packages from this one."""
+    """`nmt` of a separate environment, which borrows all other packages from this one."""
     source = tmp_path / "source"
     shutil.copytree(_ROOT / "flows", source / "flows", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(_ROOT / "nmt_core", source / "nmt_core", ignore=shutil.ignore_patterns("__pycache__"))
@@ -50,7 +50,7 @@ def program(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder whose packages end whatever imports them."""
+    """Folder whose packages end every process that imports them."""
     for name in _HIDING:
         (tmp_path / "project" / name).mkdir(parents=True)
         (tmp_path / "project" / name / "__init__.py").write_text(
@@ -61,7 +61,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def commands(nmt: Any, program: Path, project: Path) -> Iterator[Any]:
-    """Starts `nmt` of the wheel in that folder."""
+    """Start `nmt` of the wheel in that folder."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> subprocess.Popen[str]:
@@ -78,7 +78,7 @@ def commands(nmt: Any, program: Path, project: Path) -> Iterator[Any]:
 
 
 def test_the_command_and_the_engine_of_a_worker_do_not_look_there(untouched: Any, project: Path) -> None:
-    """What is installed here is not a wheel, but starts as that does."""
+    """The package under test is not a wheel, but starts like one."""
     script = str(Path(sys.executable).with_name("nmt"))
     for command, code, word in (
         ([script, "plan", "quickstart", "--until", "download"], 0, "download"),

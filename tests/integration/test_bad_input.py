@@ -1,6 +1,7 @@
-"""Faults of users: one clear message, the right exit code, nothing half made, and then it goes on.
+"""Errors of users: one clear message, the right exit code, no incomplete artifact, and then the run resumes.
 
-Most are caused in this process; that the command line says them in the same way is tested with some of them.
+Most are caused in this process. A few of them are also run through the command line, which must report them in the same
+way.
 """
 
 import dataclasses
@@ -37,7 +38,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with parallel text; nobody changes it."""
+    """Folder with parallel text, which no test changes."""
     folder = tmp_path_factory.mktemp("text")
     made = toy.generate(pairs=1_000, seed=1, held_out=20)
     for name, pairs in (("train", made.train), ("held-out", made.dev)):
@@ -58,7 +59,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_recipe(file: Path, source: Path, target: Path, held_out: Path, **sections: Any) -> str:
-    """A recipe with text from files; its path."""
+    """Write a recipe with text from files, and return its path."""
     dev = {"name": "dev", "source": str(held_out / "held-out.en"), "target": str(held_out / "held-out.ko")}
     recipe: dict[str, Any] = {
         "name": "mine",
@@ -101,7 +102,7 @@ def message(errors: str) -> str:
 
 
 def half_made(home: Path) -> list[Path]:
-    """Folders that are no artifact, and that no later run goes on with."""
+    """Return the folders that are not an artifact and that no later run resumes from."""
     folders = [path for path in home.glob("artifacts/*/*") if path.is_dir() and path.name != "fetching"]
     whole = [path for path in folders if not path.name.endswith(".partial") and (path / "manifest.json").is_file()]
     resumable = [path for path in folders if path.parent.name == "train" and path.name.endswith(".partial")]
@@ -202,13 +203,16 @@ def test_wrong_usage_is_explained(tmp_path: Path, recipe_file: str, fault: str) 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """Something that only the stage finds which meets it."""
+    """Fault that only the affected stage finds."""
 
     wrong: list[str]
     stage: str
     says: list[str]
-    mended: list[str] = dataclasses.field(default_factory=list)
-    """What to set instead; empty: the text itself must change, so that nothing is left to go on from."""
+    repaired: list[str] = dataclasses.field(default_factory=list)
+    """Settings to use instead.
+
+    Empty means that the text itself must change, so that there is nothing to resume from.
+    """
 
 
 IN_A_STAGE = {
@@ -289,7 +293,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_until(config: PipelineConfig, last: str, home: Path) -> tuple[dict[str, str], Artifact]:
-    """Run the first stages in this process, up to one; what became of each, and the artifact of the last."""
+    """Run the stages up to one in this process. Return the outcome of each, and the artifact of the last."""
     made: dict[str, Artifact] = {}
     became: dict[str, str] = {}
     while last not in made:
@@ -307,18 +311,18 @@ def test_a_fault_that_a_stage_meets_costs_that_stage_alone(home: Path, recipe_fi
     said = refusal(lambda: make_until(wrong, fault.stage, home))
     assert all(part.format(text=text) in said for part in fault.says), said
     assert half_made(home) == []
-    if fault.mended:
-        became, _ = make_until(load_recipe(recipe_file, fault.mended), fault.stage, home)
+    if fault.repaired:
+        became, _ = make_until(load_recipe(recipe_file, fault.repaired), fault.stage, home)
         assert became.pop(fault.stage) == "done"
         assert set(became.values()) == {"reused"}
 
 
-def test_the_command_line_says_it_in_one_line_and_goes_on(shared: Any, recipe_file: str, statuses: Statuses) -> None:
+def test_the_command_line_says_it_in_one_line_and_resumes(shared: Any, recipe_file: str, statuses: Statuses) -> None:
     fault, arguments = IN_A_STAGE["nothing left"], ["run", recipe_file, "--until", "clean"]
     said = message(shared(*arguments, "--set", *fault.wrong, code=1).stderr)
     assert all(part in said for part in fault.says), said
     assert half_made(shared.home) == []
-    became = statuses(last_line(shared(*arguments, "--set", *fault.mended, "--json")))
+    became = statuses(last_line(shared(*arguments, "--set", *fault.repaired, "--json")))
     assert became == {"download": "reused", "clean": "done"}
 
 

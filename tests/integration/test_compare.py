@@ -1,4 +1,4 @@
-"""Several recipes through the command line, one of which cannot work: one table all the same."""
+"""Several recipes through the command line, one of which cannot work: the table still has the others."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 
 Continued = tuple[Any, dict[str, Any]]
 Compared = tuple[Any, list[dict[str, Any]], dict[str, int]]
-"""The command's output, its table, and how many artifacts of each stage it added."""
+"""Return the command's output, its table, and the number of artifacts of each stage that it added."""
 
 GREEDY = "quickstart+search.beam_size=1"
 MISSING = "quickstart+corpus.toy=null+corpus.train=[nowhere.tsv]"
@@ -97,15 +97,17 @@ def test_some_of_the_recipes_again_make_nothing_and_are_printed_as_a_table(
     nmt, _ = continued
     command = [part for part in command if part != "quickstart"]
     before = {path: path.stat().st_mtime_ns for path in Path(nmt.home / "artifacts").glob("*/*/manifest.json")}
-    figure = tmp_path / "figures" / "by-length.svg"
-    shown = nmt(*command, "--markdown", "--figure", str(figure), code=1).stdout
-    drawn = figure.read_text()
-    assert "BLEU, " in drawn and GREEDY in drawn and MISSING not in drawn
+    figure, pareto = tmp_path / "figures" / "by-length.svg", tmp_path / "figures" / "pareto.svg"
+    shown = nmt(*command, "--markdown", "--figure", str(figure), "--pareto", str(pareto), code=1).stdout
+    for file, title in ((figure, "BLEU, "), (pareto, "BLEU with 95% interval, ")):
+        drawn = file.read_text()
+        assert title in drawn and GREEDY in drawn and MISSING not in drawn
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert len(list(Path(nmt.home / "artifacts").glob("*/*/manifest.json"))) == len(before)
     table = [line for line in shown.splitlines() if line.startswith("|")]
     assert table[0].startswith("| recipe | parameters | updates | trained tokens | dev perplexity | dev BLEU | BLEU |")
     assert table[4].startswith("| BLEU by words of the source | ")
-    assert len(table) == 2 * (2 + 2)
+    assert len(table) == 2 * (2 + 2) + (2 + 1)
+    assert ", fp32, greedy | " in table[-1] and table[-1].endswith(" | yes |")
     assert "2 of 2 failed" in table[2]
     assert " ± " in table[3]

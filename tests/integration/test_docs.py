@@ -1,4 +1,4 @@
-"""The pages of docs/ keep their word: every command of a tutorial runs, in its order, on small models."""
+"""The pages of docs/ are true: every command of a tutorial runs, in its order, on small models."""
 
 import dataclasses
 import os
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800), pytest.mark.cpu(250)
 DOCS = Path(__file__).parents[2] / "docs"
 _OWN = {name: value for name, value in SMALL.items() if not name.startswith("corpus.toy.")}
 _TUTORIAL = _OWN | {"split.dev_pairs": 20, "split.test_pairs": 20, "encode.max_length": 128}
-"""What the recipes of the tutorials, which have text of their own, are made small by."""
+"""Options that make the recipes of the tutorials, which have text of their own, small."""
 _PAIRS = re.compile(r"pairs=(\d+)_000")
 _UNTIL_CTRL_C = "until Ctrl-C"
 
@@ -36,7 +36,7 @@ class Block(NamedTuple):
 
 
 def blocks(page: str) -> list[Block]:
-    """Return the blocks of a page in their order; those in a note are indented, and are no part of the lesson."""
+    """Return the blocks of a page in their order. Blocks in a note are indented, and are not part of the tutorial."""
     text = (DOCS / page).read_text(encoding="utf-8")
     found = re.findall(r'^```(\w+)(?: title="([^"]*)")?\n(.*?)^```$', text, re.MULTILINE | re.DOTALL)
     return [Block(*each) for each in found]
@@ -44,16 +44,16 @@ def blocks(page: str) -> list[Block]:
 
 @dataclasses.dataclass
 class Reader:
-    """Someone who does what a page says, in a folder."""
+    """Reader who follows a page in a folder."""
 
     nmt: Any
     folder: Path
     small: bool = True
-    """Whether recipes of the page are made small when they are run."""
+    """True if recipes of the page are made small when they are run."""
     up: Any = None
-    """What starts and ends a command that runs until Ctrl-C."""
+    """Function that starts and ends a command that runs until Ctrl-C."""
     said: dict[str, str] = dataclasses.field(default_factory=dict)
-    """What each command has printed."""
+    """Output of each command."""
 
     def follow(self, page: str) -> dict[str, str]:
         """Write the files of the page and run its commands, in their order."""
@@ -96,7 +96,7 @@ class Reader:
 def pair(
     make_nmt: Callable[..., Any], prefect_server: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Reader, dict[str, str]]:
-    """A reader who has done the tutorial on a language pair, and what its commands printed."""
+    """Reader who has done the tutorial on a language pair, with the output of its commands."""
     folder = tmp_path_factory.mktemp("pair")
     reader = Reader(make_nmt(folder / "home", prefect=prefect_server), folder)
     return reader, dict(reader.follow("tutorials/own-language-pair.md"))
@@ -174,14 +174,14 @@ def test_fine_tuning(pair: tuple[Reader, dict[str, str]]) -> None:
 
 @pytest.fixture
 def quickstart(continued: tuple[Any, dict[str, Any]], tmp_path: Path) -> Reader:
-    """A reader in whose home a small quickstart has finished: a recipe of the same name stands for it."""
+    """Reader in whose home a small quickstart has finished. A recipe of the same name represents it."""
     recipe = {name: value for name, value in continued[1]["config"].items() if value is not None}
     (tmp_path / "quickstart.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
     return SmallQuickstart(continued[0], tmp_path, small=False)
 
 
 class SmallQuickstart(Reader):
-    """A reader whose commands take quickstart.yaml for the recipe."""
+    """Reader whose commands read quickstart.yaml as the recipe."""
 
     def _start(self, line: str) -> Any:
         return super()._start(re.sub(r"(nmt (?:plan|run|why train)) quickstart\b", r"\1 quickstart.yaml", line))

@@ -1,4 +1,4 @@
-"""Disks that are full: one message with the remedy, nothing half made, and with room the same command goes on."""
+"""Full disks: one message with the remedy and no incomplete artifact. With space, the same command resumes."""
 
 import base64
 import json
@@ -30,7 +30,10 @@ mount -o remount,size=400m "$NMT_HOME"
 
 
 def fill_the_disk(nmt: Any, own_mounts: list[str], size: str, arguments: list[str], results: Path) -> dict[str, Any]:
-    """Run on a disk of that size with what the home holds, and again when it has grown; what the second came to."""
+    """Run on a disk of this size with the content of the home, then again when it has grown.
+
+    Return the second summary.
+    """
     nmt.home.mkdir(exist_ok=True)
     before = nmt.home.rename(nmt.home.with_name("before"))
     nmt.home.mkdir()
@@ -63,7 +66,7 @@ def noise(tmp_path: Path) -> str:
     for position, language in enumerate(("en", "de")):
         letters = base64.b64encode(draw.randbytes(9_000_000)).decode()
         words = [letters[start : start + 30] for start in range(0, len(letters), 30)]
-        lines = (" ".join(words[start : start + 4]) for start in range(0, len(words), 4))
+        lines = (" ".join(words[start : start + 40]) for start in range(0, len(words), 40))
         (tmp_path / f"noise.{language}").write_text("\n".join(lines) + "\n")
         (tmp_path / f"dev.{language}").write_text("".join(f"{pair[position]}\n" for pair in pairs))
 
@@ -73,7 +76,11 @@ def noise(tmp_path: Path) -> str:
     corpus = {"train": corpora("noise", "noise"), "dev": corpora("dev", "dev"), "test": corpora("test", "dev")}
     recipe = tmp_path / "noise.yaml"
     languages = {"source": "en", "target": "de"}
-    recipe.write_text(yaml.safe_dump({"name": "noise", "languages": languages, "corpus": corpus}))
+    recipe.write_text(
+        yaml.safe_dump(
+            {"name": "noise", "languages": languages, "corpus": corpus, "clean": {"min_language_probability": 0}}
+        )
+    )
     return str(recipe)
 
 

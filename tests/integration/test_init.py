@@ -1,4 +1,4 @@
-"""A newcomer's first model of text of their own: `nmt init`, `nmt plan` and `nmt run`, to a registered model."""
+"""The first model of a new user from their own text: `nmt init`, `nmt plan` and `nmt run`, to a registered model."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from nmt_core.corpus import toy
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.cpu(120)]
 
 _SMALL = {name: value for name, value in SMALL.items() if not name.startswith(("corpus.toy.", "tokenizer."))}
-"""Changes of a recipe of other text, which make its training short. The vocabulary stays as it was advised."""
+"""Changes that make the training short. The vocabulary stays as it was advised."""
 
 
 def test_three_commands_lead_to_a_registered_model(served: Any, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs that are ended at any moment: nothing is left running, nothing is half made, and the next run goes on."""
+"""Runs that are ended at any moment: no process and no incomplete artifact is left, and the next run resumes."""
 
 import json
 import os
@@ -23,13 +23,13 @@ _LONG = ["--set", "train.max_updates=100000"]
 
 
 def start(nmt: Any, *arguments: str, anew: bool = False) -> "subprocess.Popen[str]":
-    """Start a run. If it hangs, SIGABRT makes it say where."""
+    """Start a run. If it hangs, SIGABRT makes it print its stack."""
     process: subprocess.Popen[str] = nmt.start("run", *arguments, "--json", anew=anew, PYTHONFAULTHANDLER="1")
     return process
 
 
 def end(process: "subprocess.Popen[str]", number: int) -> tuple[str, str, list[psutil.Process]]:
-    """Signal the process group as a terminal does; what was said, and the descendants that outlive it."""
+    """Signal the process group as a terminal does. Return the output, and the descendants that are still alive."""
     family = psutil.Process(process.pid).children(recursive=True)
     os.killpg(process.pid, number)
     try:
@@ -45,7 +45,7 @@ def end(process: "subprocess.Popen[str]", number: int) -> tuple[str, str, list[p
 def wait_for(
     process: "subprocess.Popen[str]", home: Path, pattern: str, holds: Callable[[Path], object], every: float = 0.01
 ) -> None:
-    """Return as soon as a file or folder is there and holds what it should, while the process runs."""
+    """Return as soon as a file or folder exists and satisfies a condition, while the process runs."""
 
     def is_there() -> bool:
         assert process.poll() is None, process.communicate()
@@ -55,14 +55,14 @@ def wait_for(
 
 
 def half_made(home: Path) -> list[Path]:
-    """Folders that are no artifact, and that no later run goes on with."""
+    """Return the folders that are not an artifact and that no later run resumes from."""
     folders = [path for path in home.glob("artifacts/*/*") if path.is_dir() and path.name != "fetching"]
     resumable = [path for path in folders if path.parent.name == "train" and path.name.endswith(".partial")]
     return sorted(set(folders) - set(filter(is_whole, folders)) - set(resumable))
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether a folder is an artifact."""
+    """Return True if a folder is an artifact."""
     files = (folder / "manifest.json", folder / "report.json")
     return not folder.name.endswith(".partial") and all(file.is_file() for file in files)
 
@@ -73,7 +73,7 @@ def last_line(out: str) -> dict[str, Any]:
 
 
 def interrupt(process: "subprocess.Popen[str]") -> None:
-    """Ctrl-C: it ends with 130 and says so, and nothing that it has started outlives it."""
+    """Ctrl-C ends the run with 130 and a message, and none of its processes outlives it."""
     _, error, left = end(process, signal.SIGINT)
     assert process.returncode == 130, error
     assert error.splitlines()[-1] == "nmt: stopped by SIGINT"
@@ -129,7 +129,7 @@ def test_a_stopped_training_is_killed_in_mlflow_and_crashed_in_prefect(
 
 
 def ended_as(nmt: Any, summary: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """The state of a killed run in Prefect, when the summary and MLflow call it killed too."""
+    """Return the state of a killed run in Prefect, once the summary and MLflow call it killed too."""
     assert (summary["status"], summary["stages"][-1]["status"]) == ("killed", "killed")
     states = dict(nmt.select("mlflow.db", "select run_uuid, status from runs"))
     assert states[summary["mlflow_run_id"]] == "KILLED"
@@ -141,7 +141,7 @@ def ended_as(nmt: Any, summary: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.slow
 def test_a_preempted_training_is_killed_in_mlflow_and_no_failure_in_prefect(served: Any, recipe: list[str]) -> None:
-    """SIGTERM to the processes that train, and not to `nmt`, as a cluster does that takes its nodes back."""
+    """The processes that train get SIGTERM, and `nmt` does not, as when a cluster takes its nodes back."""
     process = start(served, *recipe, *_LONG)
     wait_for(process, served.home, UNDER_WAY, own_updates, every=0.1)
     for child in psutil.Process(process.pid).children(recursive=True):
@@ -154,7 +154,7 @@ def test_a_preempted_training_is_killed_in_mlflow_and_no_failure_in_prefect(serv
 
 
 def run_is_ended(nmt: Any, recipe: list[str], ends: Sequence[tuple[int, str]], *, anew: bool) -> set[str]:
-    """End a run as often as asked, each time as a stage begins; the stages that were finished before the last end."""
+    """End a run by each signal when a stage begins. Return the stages that were finished before the last signal."""
     finished: set[str] = set()
     for number, stage in ends:
         process = start(nmt, *recipe, anew=anew)
@@ -182,7 +182,7 @@ def test_a_run_that_is_killed_gets_there(served: Any, recipe: list[str]) -> None
 @pytest.mark.nightly
 @pytest.mark.cpu(80)
 def test_a_run_that_is_ended_again_and_again_gets_there(untouched: Any, recipe: list[str]) -> None:
-    """With processes that start from nothing, and each with a Prefect server of its own."""
+    """Each process starts a new interpreter, and its own Prefect server."""
     ends = [
         (signal.SIGINT, "clean"),
         (signal.SIGKILL, "encode"),

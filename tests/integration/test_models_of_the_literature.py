@@ -1,7 +1,7 @@
 """The recipes of published models through every stage, at toy size: trained, exported, scored, registered, translating.
 
-Each recipe is taken as it is, with all that it says of text, model, training and search; only sizes and the corpus are
-others. The flow that `nmt run` starts runs in this process; one recipe goes through the command line.
+Only the sizes and the corpus of each recipe change. The flow that `nmt run` starts runs in this process. One recipe
+runs through the command line.
 """
 
 import json
@@ -15,7 +15,7 @@ from support.trained_here import Here
 
 from flows import retraining
 from flows.settings import Settings
-from flows.translation.job import Wanted, translate_job
+from flows.translation.job import TranslationRequest, translate_job
 from nmt_core.recipes.recipe import load_recipe
 from nmt_core.train.distributed import World
 
@@ -71,7 +71,7 @@ KINDS: dict[str, dict[str, Any]] = {
 NO_INT8 = {"rnnsearch-30": {"int8"}}
 BY_COMMAND = "seq2seq-fixed"
 QUICK = ("rnnsearch-30",)
-"""A recurrent network; tests of the quickstart take a Transformer through every stage, and others are variations."""
+"""A recurrent network. Tests of the quickstart take a Transformer through every stage. The others are variations."""
 HERE = [
     pytest.param(recipe, marks=[] if recipe in QUICK else pytest.mark.slow) for recipe in KINDS if recipe != BY_COMMAND
 ]
@@ -79,19 +79,19 @@ HERE = [
 
 def changes(recipe: str) -> list[str]:
     """Changes that make a recipe small, as `--set` takes them."""
-    knobs = SMALL | KINDS[recipe] | {"registry.model_name": recipe}
-    return [f"{name}={value}" for name, value in knobs.items()]
+    options = SMALL | KINDS[recipe] | {"registry.model_name": recipe}
+    return [f"{name}={value}" for name, value in options.items()]
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, databases: Callable[[Path], Path]) -> Path:
-    """One home for all that run in this process: text is made once."""
+    """Home for all recipes that run in this process, so that the text is made once."""
     return databases(tmp_path_factory.mktemp("literature") / "home")
 
 
 @pytest.fixture
 def settings(home: Path, prefect_api: str, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
-    """Settings of that home, which this process reads, and trains in it by itself."""
+    """Settings of that home. This process trains by itself."""
     monkeypatch.setattr(retraining, "launcher_for", lambda *_: Here(world))
     before = dict(os.environ)
     os.environ |= {"NMT_HOME": str(home), "NMT_THREADS": "1"}
@@ -114,7 +114,9 @@ def test_a_published_model_goes_through_every_stage(settings: Settings, text: tu
 
     summary = retrain(config=load_recipe(recipe, changes(recipe))).model_dump(mode="json")
     check(recipe, summary, settings.home)
-    translate_job(Wanted(f"models:/{recipe}@champion", *map(str, text)), settings, lambda *_: None, pytest.fail)
+    translate_job(
+        TranslationRequest(f"models:/{recipe}@champion", *map(str, text)), settings, lambda *_: None, pytest.fail
+    )
     check_translations(text[1])
 
 
@@ -133,7 +135,7 @@ def test_one_goes_through_the_command_line(
 
 
 def check(recipe: str, summary: dict[str, Any], home: Path) -> None:
-    """It has learnt, is exported as it was trained, scored by what its kind of vocabulary asks for, and champion."""
+    """Assert that the model has learnt, was exported as trained, is scored by its vocabulary, and is champion."""
     assert summary["status"] == "finished"
     assert (summary["model"]["name"], sorted(summary["model"]["aliases"])) == (recipe, ["challenger", "champion"])
     reports = {
@@ -151,7 +153,7 @@ def check(recipe: str, summary: dict[str, Any], home: Path) -> None:
 
 
 def check_report(summary: dict[str, Any], html: str) -> None:
-    """The report says that it has no attention, or shows that of sentences that are short enough, if there are any."""
+    """The report says that the model has no attention, or shows the attention of short sentences, if there are any."""
     assert "cannot be shown" not in html
     section = html.split("<h2>Attention</h2>")[1].split("</section>")[0]
     model = summary["config"]["model"]
@@ -161,6 +163,6 @@ def check_report(summary: dict[str, Any], html: str) -> None:
 
 
 def check_translations(file: Path) -> None:
-    """A line for each of two, and none of them is empty."""
+    """Assert that there is one translation for each of two lines, and none is empty."""
     lines = file.read_text(encoding="utf-8").split("\n")
     assert len(lines) == 3 and all(line.strip() for line in lines[:2]) and not lines[2]

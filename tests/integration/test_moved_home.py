@@ -20,7 +20,7 @@ TRANSLATE = ("translate", "--model", "models:/quickstart@champion", "--input", "
 
 
 def translated(nmt: Any, output: str) -> tuple[str, str]:
-    """What the champion makes of a line, and what the command said."""
+    """Return the champion's translation of a line, and the output of the command."""
     (nmt.home / "text").write_text("the cat sees a dog\n")
     done = nmt(*TRANSLATE[:-1], "--output", output)
     return (nmt.home / output).read_text(), done.stderr

@@ -1,4 +1,4 @@
-"""Nothing of ours, and nothing that we import, asks for anything beyond this machine by itself."""
+"""Neither this package nor any package that it imports contacts anything beyond this machine by itself."""
 
 import importlib.util
 import os
@@ -46,7 +46,7 @@ SECONDS_UNTIL_TELEMETRY = 13.0  # ONNX Runtime sends its first one nine seconds 
 
 @pytest.fixture
 def surroundings(tmp_path: Path) -> dict[str, str]:
-    """The environment of somebody who has switched nothing off, and whom nothing remembers."""
+    """Environment of a user who has switched nothing off and has never run the program."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("NMT_", "PREFECT_", "MLFLOW_"))}
     proxies = {name for name in kept if name.lower().endswith("_proxy")}
     # ONNX Runtime says nothing where CI is set
@@ -55,7 +55,7 @@ def surroundings(tmp_path: Path) -> dict[str, str]:
 
 
 def modules() -> list[str]:
-    """Modules of all that pyproject.toml has installed with the package and its extras, as far as it is here."""
+    """Return the modules of all packages that pyproject.toml installs, with the extras that are installed here."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = [each for name, extra in project["optional-dependencies"].items() if name != "dev" for each in extra]
     names = [re.split(r"[^a-z0-9_-]", each.lower())[0] for each in [*project["dependencies"], *extras]]
@@ -63,7 +63,7 @@ def modules() -> list[str]:
     return sorted(name for name in found if importlib.util.find_spec(name))
 
 
-def test_the_modules_are_those_of_the_project() -> None:
+def test_the_modules_belong_to_the_project() -> None:
     assert {"torch", "prefect", "mlflow", "onnxruntime", "polars", "yaml", "fasttext", "ray", "kubernetes"} - {
         "ray"
     } <= set(modules())
@@ -83,7 +83,10 @@ def test_what_we_import_and_use_asks_for_nothing_outside(
 @pytest.mark.slow
 @pytest.mark.cpu(40)
 def test_nothing_is_asked_for_later_either(tiny_bundle: Path, surroundings: Mapping[str, str], tmp_path: Path) -> None:
-    """One process imports ONNX Runtime before us, as nothing of ours does, and so shows that the test sees it."""
+    """One process imports ONNX Runtime before this package, as no part of it does.
+
+    This shows that the test detects contacts.
+    """
     found: dict[str, list[str]] = {}
 
     def use(kind: str) -> None:
@@ -100,7 +103,7 @@ def test_nothing_is_asked_for_later_either(tiny_bundle: Path, surroundings: Mapp
 
 
 def asked_by(kind: str, bundle: Path, surroundings: Mapping[str, str], folder: Path, seconds: float) -> list[str]:
-    """Return what a process asks for that translates, and lives on for so many seconds."""
+    """Return the requests of a process that translates, and then runs for this many seconds."""
     more = modules() if kind == "ours" else []
     command = [sys.executable, "-c", USE, kind, str(bundle), str(seconds), *more]
     home = surroundings | {"HOME": str(folder / kind), "XDG_CACHE_HOME": str(folder / kind / "cache")}
@@ -113,7 +116,7 @@ def asked_by(kind: str, bundle: Path, surroundings: Mapping[str, str], folder: P
 def test_a_run_and_a_translation_ask_for_nothing_outside(
     finished: tuple[Any, dict[str, Any]], recipe: list[str], surroundings: Mapping[str, str], tmp_path: Path
 ) -> None:
-    """The embedded server of Prefect, MLflow, training processes and all."""
+    """The test covers the embedded server of Prefect, MLflow and the training processes."""
     home = tmp_path / "home"
     copy(finished[0].home, home)
     nmt = str(Path(sys.executable).with_name("nmt"))

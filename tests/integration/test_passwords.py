@@ -34,7 +34,7 @@ def test_an_error_names_the_address_without_its_password(untouched: Any, argumen
 
 
 def test_a_run_without_its_mlflow_keeps_no_password(served: Any, recipe: list[str]) -> None:
-    """The name of the recipe is looked for in the same way, so that looking in the wrong place cannot pass."""
+    """The name of the recipe is searched in the same way, so that a search in the wrong place cannot pass."""
     name = f"hushed{secrets.token_hex(6)}"
     done = served("run", *recipe, "--set", f"name={name}", "--until", "download", MLFLOW_TRACKING_URI=_DEAD)
     assert "http://nmt:***@127.0.0.1:9" in done.stdout + done.stderr

@@ -37,7 +37,7 @@ def nmt(registry: Any, zygote: Any) -> Callable[..., str]:
 
 @pytest.fixture
 def home(registry: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where flows find the registry."""
+    """Home in which flows find the registry."""
     monkeypatch.setenv("NMT_HOME", str(registry.home))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     found: Path = registry.home
@@ -64,9 +64,9 @@ def test_a_champion_is_replaced_rolled_back_kept_out_and_promoted_by_hand(
     assert "the gate never promotes it again" in again.verdict
 
     with pytest.raises(ModelError, match=r"rolled back on .*\(it swears\): add --force"):
-        promote("test", "2", "it was mended")
+        promote("test", "2", "it is fixed")
     assert champion(registry) == "1"
-    assert promote("test", "2", "it was mended", force=True).endswith("in place of version 1")
+    assert promote("test", "2", "it is fixed", force=True).endswith("in place of version 1")
     assert champion(registry) == "2"
 
     text = nmt("models", "test")
@@ -80,7 +80,7 @@ def test_a_champion_is_replaced_rolled_back_kept_out_and_promoted_by_hand(
         "rolled back: version 2 -> 1",
         "promoted: version 1 -> 2",
     ]
-    assert ", by gate (" in text and ": it was mended\n" in text
+    assert ", by gate (" in text and ": it is fixed\n" in text
     same_from_the_command_line(registry, nmt)
 
 

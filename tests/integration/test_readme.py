@@ -1,4 +1,4 @@
-"""The README keeps its word: its commands run, its recipe validates, its links lead somewhere."""
+"""The README is true: its commands run, its recipe validates, its links lead somewhere."""
 
 import dataclasses
 import os
@@ -25,7 +25,7 @@ def blocks(language: str) -> list[str]:
 
 
 def commands() -> list[str]:
-    """Lines of the shell blocks but for the activation, which the test does by PATH."""
+    """Return the lines of the shell blocks, except the activation, which the test replaces by PATH."""
     lines = "".join(blocks("sh")).splitlines()
     return [line for line in lines if line.strip() and not line.startswith("source ")]
 
@@ -72,7 +72,7 @@ def test_recipe_validates(tmp_path: Path) -> None:
 
 
 def test_it_is_short() -> None:
-    """A newcomer reads it in two minutes. The documentation has the rest."""
+    """A new user reads it in two minutes. The documentation has the rest."""
     prose = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
     assert 350 <= len(re.findall(r"\w[\w.,'-]*", prose)) <= 450
 

@@ -1,6 +1,6 @@
-"""The registered model where it will be used: with mlflow, numpy, onnxruntime and sentencepiece, and nothing else.
+"""The registered model where it will be used: with mlflow, numpy, onnxruntime and sentencepiece alone.
 
-The commands are those of the guide `docs/how-to/use-a-model.md`.
+The commands are the commands of the guide `docs/how-to/use-a-model.md`.
 """
 
 import importlib.metadata
@@ -42,7 +42,7 @@ REQUIREMENTS = {"mlflow", "numpy", "sentencepiece", "sentencex", "ftfy", "pydant
 
 
 def distributions(names: list[str]) -> dict[str, importlib.metadata.Distribution]:
-    """The named distributions with all that they require, as far as installed."""
+    """Return the named distributions with everything that they require, as far as it is installed."""
     found: dict[str, importlib.metadata.Distribution] = {}
     waiting = list(names)
     while waiting:
@@ -61,7 +61,7 @@ def distributions(names: list[str]) -> dict[str, importlib.metadata.Distribution
 
 @pytest.fixture(scope="session")
 def there(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment that holds what the model's requirements name and what they require, as `pip` would make it."""
+    """Environment with the model's requirements and what they require, as `pip` would make it."""
     folder = tmp_path_factory.mktemp("there") / "environment"
     venv.create(folder, symlinks=True)
     (site,) = folder.glob("lib/python*/site-packages")
@@ -82,7 +82,7 @@ _CALL = "from {0} import {1}; sys.exit({1}())"
 
 @pytest.fixture
 def elsewhere(there: Path, tmp_path: Path) -> dict[str, str]:
-    """The environment variables of somebody who has that environment, no settings and no way out of this machine."""
+    """Environment variables of a user who has that environment, no settings and no network."""
     dead = {"HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
     path = f"{there / 'bin'}{os.pathsep}{os.defpath}"
     return mark() | dead | {"PATH": path, "HOME": str(tmp_path), "MLFLOW_DISABLE_TELEMETRY": "true"}
@@ -97,14 +97,14 @@ class Registered:
 
     tracking_uri: str
     folder: Path
-    """Of the model, as MLflow keeps it."""
+    """Folder of the model, as MLflow keeps it."""
     expected: list[str]
-    """What the bundle translates here."""
+    """Translations of the bundle on this machine."""
 
 
 @pytest.fixture(scope="module")
 def registered(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Registered:
-    """The champion `quickstart`, with weights that have opinions: those of a few updates say nothing."""
+    """Champion `quickstart`, with large weights. After only a few updates, a model would translate everything alike."""
     folder = tmp_path_factory.mktemp("registered")
     tracking_uri = f"sqlite:///{folder / 'mlflow.db'}"
     open_database(tracking_uri)
@@ -132,7 +132,7 @@ def registered(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> R
 
 
 def guide(command: str) -> str:
-    """The line of the guide that begins with a command, as somebody copies it."""
+    """Return the line of the guide that begins with a command, as a user copies it."""
     lines = [line.removeprefix("$ ") for line in GUIDE.read_text(encoding="utf-8").splitlines()]
     (found,) = [line for line in lines if line.startswith(command)]
     return found
@@ -180,7 +180,7 @@ Translator.translate = lambda self, lines, **more: [replace(one, text=one.text.u
 
 
 def another_version(model: Path, folder: Path) -> None:
-    """Make a copy of a model whose code is of another version, which shouts."""
+    """Make a copy of a model whose code belongs to another version, which shouts."""
     shutil.copytree(model, folder)
     (package,) = (folder / "code").glob("nmt_core_*")
     name = package.name[:-4] + "beef"
@@ -245,13 +245,13 @@ def test_a_service_answers_with_the_champion_takes_over_the_next_and_loses_no_re
 
 
 class Clients:
-    """Clients that ask for the same translation again and again, until the block ends."""
+    """Run clients that request the same translation again and again, until the block ends."""
 
     def __init__(self, address: str, count: int = 4) -> None:
         self.answered: Counter[str] = Counter()
         """Answers by version of the model."""
         self.lost: list[str] = []
-        """Requests that were begun and not answered well."""
+        """Requests that were begun and got no good answer."""
         self._address = address
         self._enough = threading.Event()
         self._threads = [threading.Thread(target=self._ask) for _ in range(count)]

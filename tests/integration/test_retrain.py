@@ -1,4 +1,4 @@
-"""A retraining from end to end through the command line: what it leaves, what it reuses, what it says."""
+"""A retraining from end to end through the command line: what it leaves, what it reuses and what it prints."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from inputs i join datasets on source_id = dataset_uuid where destination_id = '
 
 
 def datasets(nmt: Any, summary: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """What MLflow lists as the text of a run: name, digest, source, profile and context of each part."""
+    """Return the text of a run as MLflow lists it: name, digest, source, profile and context of each part."""
     found: list[tuple[Any, ...]] = nmt.select("mlflow.db", _DATASETS.format(summary["mlflow_run_id"]))
     return found
 
@@ -200,7 +200,7 @@ def test_the_cost_of_a_run_is_in_the_summary_and_in_mlflow(finished: Finished) -
 
 @pytest.fixture(scope="module")
 def again(continued: Finished, recipe: list[str]) -> tuple[str, dict[str, Any]]:
-    """What the same command prints on a terminal, and its summary."""
+    """Return the output of the same command on a terminal, and its summary."""
     nmt, _ = continued
     before = set(nmt.home.glob("runs/*/summary.json"))
     text = nmt("run", *recipe).stdout
@@ -314,7 +314,7 @@ def test_plan_and_why_tell_what_would_happen(continued: Finished, recipe: list[s
 
 
 def _files(home: Path) -> list[Path]:
-    """But for the journals of databases, which go when the server that wrote them has ended."""
+    """The journals of databases do not count. They disappear when the server that wrote them has ended."""
     return sorted(path for path in home.rglob("*") if not path.name.endswith(("-shm", "-wal")))
 
 

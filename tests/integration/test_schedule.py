@@ -34,7 +34,7 @@ schedule: {watch: "* * * * *"}
 
 
 def wait_for(what: Callable[[], Any], message: str) -> Any:
-    """What something gives as soon as it gives anything."""
+    """Return the first true value that a function gives."""
     return until(what, message, every=0.5)
 
 
@@ -46,7 +46,7 @@ def runs_of(up: Any, deployment: str) -> list[dict[str, Any]]:
 
 
 def done(up: Any, deployment: str, count: int = 1) -> list[dict[str, Any]]:
-    """Those of them that ended well, once there are so many."""
+    """Return the runs that succeeded, once there are this many."""
     runs = runs_of(up, deployment)
     assert not [run for run in runs if run["state"]["type"] in {"FAILED", "CRASHED"}], runs
     ended = [run for run in runs if run["state"]["type"] == "COMPLETED"]
@@ -73,7 +73,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]
 
 @pytest.fixture(scope="module")
 def up(make_nmt: Any, ask: Any, site: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """`nmt up` for a recipe with a schedule, and one whose text is on that site. Whoever ends it pauses nothing."""
+    """`nmt up` for a recipe with a schedule, and one whose text is on that site. Ending it pauses nothing."""
     folder = tmp_path_factory.mktemp("recipes")
     (folder / "scheduled.yaml").write_text(_SCHEDULED)
     (folder / "watched.yaml").write_text(_WATCHED.format(address=site[0]))
@@ -93,7 +93,7 @@ def up(make_nmt: Any, ask: Any, site: tuple[str, Path], tmp_path_factory: pytest
 
 
 def write(file: Path, pairs: int, day: int) -> None:
-    """Text of so many pairs, as of some day."""
+    """Write text with this many pairs, which depends on the day."""
     words = ["river", "stone", "cloud", "apple", "table", "green", "seven", "house", "paper", "night"]
     lines = [
         f"The {words[n % 10]} and the {words[n // 10 % 10]} number {n} .\t번호 {n} 의 {words[n % 10][::-1]} 와 이것 ."

@@ -16,7 +16,9 @@ from flows import retraining
 from flows.runs.selection import STEPS
 from flows.runs.start_from import resolved
 from flows.settings import Settings
+from flows.translate import translate
 from nmt_core.corpus import toy
+from nmt_core.errors import ConfigError
 from nmt_core.recipes.recipe import load_recipe
 from nmt_core.stages.table import plan
 from nmt_core.train.distributed import World
@@ -98,7 +100,9 @@ def test_a_backward_model_makes_text_for_a_forward_model(settings: Settings, tmp
     checks = {check["kind"]: check for check in forward["model"]["gate"]["checks"]}
     assert checks["contamination"]["passed"], checks["contamination"]["why"]
     version = MlflowClient(settings.mlflow_tracking_uri).get_model_version_by_alias("forward", "champion")
-    assert f"was translated by export/{teacher[:12]} ({made['translated']:,} sentences" in version.description
+    about = version.description.replace("\\", "")
+    assert f"was translated by export/{teacher[:12]} (backward version 1, which " in about, "with its verdict"
+    assert f"; {made['translated']:,} sentences; sha256 of the model " in about
     assert "alone: licence not stated" in version.description, "monolingual text has a licence too"
     html = (settings.runs / forward["run_id"] / "report.html").read_text(encoding="utf-8")
     assert "Synthetic text" in html and "Samples of synthetic pairs" in html
@@ -111,3 +115,77 @@ def test_a_backward_model_makes_text_for_a_forward_model(settings: Settings, tmp
     heavier = planned("mix.corpora=[{corpus: made, tag: <BT>, weight: 3}]")
     assert heavier["split"] == "made already"
     assert heavier["synthesise"].startswith("mix.corpora: "), "and says why"
+
+
+@pytest.mark.slow
+@pytest.mark.cpu(150)
+def test_two_rounds_and_a_student_of_the_last_model(settings: Settings, tmp_path: Path) -> None:
+    """Each model is registered and gated, and teaches the next one. Repeated, the run reuses all of them.
+
+    The student learns from the last model alone, and translates a file.
+    """
+    generated = toy.generate(pairs=2_000, seed=8, held_out=20)
+    pairs = {"train": generated.train[:1_200], "dev": generated.dev, "test": generated.test}
+    swapped = {role: [(target, source) for source, target in rows] for role, rows in pairs.items()}
+    alone = {"en": tmp_path / "alone.en", "ko": tmp_path / "alone.ko"}
+    for side, language in enumerate(alone):
+        rows = generated.train[1_200 + 300 * side :][:300]
+        alone[language].write_text("".join(f"{pair[side]}\n" for pair in rows), encoding="utf-8")
+
+    made_by = {"method": "sample", "max_length_factor": 0.0, "max_length_offset": 8}
+
+    def sections(language: str) -> dict[str, Any]:
+        part = {"name": "made", "text": "target_monolingual", "teachers": "reverse", "drop": []}
+        part["search"] = made_by
+        monolingual = [{"name": "alone", "side": "target", "address": str(alone[language])}]
+        return {"corpus": {"monolingual": monolingual}, "synthesis": {"parts": [part]}}
+
+    other = load_recipe(recipe(tmp_path, "ko-en", ("ko", "en"), swapped, **sections("en")), CHANGES)
+    (tmp_path / "ko-en.yaml").write_text(yaml.safe_dump(other.model_dump(mode="json")), encoding="utf-8")
+    rounds = {"count": 2, "other_direction": str(tmp_path / "ko-en.yaml")}
+    file = recipe(tmp_path, "en-ko", ("en", "ko"), pairs, **sections("ko"), rounds=rounds)
+    with pytest.raises(ConfigError, match=r"synthesis\.parts\.0\.teachers=reverse: .* with rounds, which this is not"):
+        resolved(other, settings)
+
+    found = run(file)
+    rows = found["rounds"]
+    assert [(row["round"], row["direction"]) for row in rows] == [
+        (1, "ko-en"),
+        (1, "en-ko"),
+        (2, "ko-en"),
+        (2, "en-ko"),
+    ]
+    assert [row["model"] for row in rows] == [
+        "models:/ko-en/1",
+        "models:/en-ko/1",
+        "models:/ko-en/2",
+        "models:/en-ko/2",
+    ]
+    assert all(row["scores"] and row["verdict"] for row in rows)
+    summaries = [json.loads((settings.runs / row["run_id"] / "summary.json").read_text()) for row in rows]
+    exports = [next(s["fingerprint"] for s in one["stages"] if s["name"] == "export") for one in summaries]
+    parts = [one["config"]["synthesis"].get("parts", []) for one in summaries]
+    teachers = [Path(part[0]["teachers"][0]).name if part else "" for part in parts]
+    assert teachers == ["", exports[0], exports[1], exports[2]], "the newest model of the other direction"
+    html = (settings.runs / found["run_id"] / "report.html").read_text(encoding="utf-8")
+    assert "Rounds" in html and "models:/ko-en/2" in html
+
+    again = run(file)
+    assert {stage["status"] for stage in again["stages"]} == {"reused"}
+    assert [row["model"] for row in again["rounds"]] == [row["model"] for row in rows]
+
+    part = {"name": "distilled", "text": "parallel_source", "teachers": "models:/en-ko@challenger", "drop": []}
+    part |= {"search": made_by | {"n_best": 2}, "choose": "chrf"}
+    learning = {"parts": [part], "train_on_parallel": False}
+    student = run(
+        recipe(tmp_path, "student", ("en", "ko"), pairs, synthesis=learning, model={"decoder_autoregression": "ssru"})
+    )
+    synthesised = next(Path(stage["artifact"]) for stage in student["stages"] if stage["name"] == "synthesise")
+    report = json.loads((synthesised / "report.json").read_text())
+    assert (report["parallel"], report["teachers"][0]["teacher"]) == (0, f"export/{exports[3][:12]}")
+    checks = {check["kind"]: check["passed"] for check in student["model"]["gate"]["checks"]}
+    assert checks["contamination"] and "champion" in student["model"]["aliases"]
+    lines, translated = tmp_path / "lines.txt", tmp_path / "lines.ko"
+    lines.write_text("".join(f"{english}\n" for english, _ in pairs["test"]), encoding="utf-8")
+    outcome = translate(model="models:/student@champion", source=str(lines), target=str(translated))
+    assert len(translated.read_text(encoding="utf-8").splitlines()) == len(pairs["test"]) == outcome["lines"]

@@ -39,7 +39,7 @@ def up(continued_alone: tuple[Any, dict[str, Any]], ask: Any) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def summary(continued_alone: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
-    """What the run came to that is finished in that home."""
+    """Summary of the run that is finished in that home."""
     return continued_alone[1]
 
 
@@ -67,7 +67,7 @@ def test_a_run_of_the_command_line_finds_the_servers(up: Any) -> None:
 
 
 def test_a_registered_model_translates(up: Any, tmp_path: Path) -> None:
-    """The deployment `translate` fetches a registered model and writes a row for each row, with what became of it."""
+    """The deployment `translate` fetches a registered model and writes a row with a status for each row."""
     source, target = tmp_path / "in.tsv", tmp_path / "out.jsonl"
     source.write_bytes(b"id\ttext\n1\tI am a student.\n2\t\n3\t\xff\n")
     where = {"source": str(source), "target": str(target), "column": "text"}
@@ -147,7 +147,7 @@ def updates(home: Path) -> list[int]:
 
 
 def wait_until_it_trains(up: Any, run: str, after: int = 0) -> None:
-    """Return when two points of the curve are there beyond an update."""
+    """Return when the curve has two points beyond an update."""
 
     def trains() -> bool:
         assert up.state(run) in {"SCHEDULED", "PENDING", "RUNNING"}, up.call(f"flow_runs/{run}")["state"]
@@ -157,7 +157,7 @@ def wait_until_it_trains(up: Any, run: str, after: int = 0) -> None:
 
 
 def cancel(up: Any, run: str) -> float:
-    """Cancel a run that trains, as the UI does; seconds until all of its processes have gone."""
+    """Cancel a run that trains, as the UI does. Return the seconds until all of its processes have ended."""
     before = ours(str(up.nmt.home))
     assert any("nmt_core.train" in " ".join(process.cmdline()) for process in before)
     start = time.monotonic()
@@ -169,10 +169,10 @@ def cancel(up: Any, run: str) -> float:
     return seconds
 
 
-def test_a_cancelled_training_saves_ends_and_goes_on(
+def test_a_cancelled_training_saves_ends_and_resumes(
     up: Any, small_recipe: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Cancel, in the UI or by the API: training gets time for a checkpoint, and nothing is left running."""
+    """After Cancel, in the UI or by the API, training has time for a checkpoint, and no process is left."""
     home = up.nmt.home
     train = small_recipe["train"] | {"max_updates": _UPDATES, "checkpoint_every": _UPDATES}
     config = small_recipe | {"train": train}
@@ -190,5 +190,5 @@ def test_a_cancelled_training_saves_ends_and_goes_on(
     again = up.start("retrain/quickstart", config=config, until="train")
     wait_until_it_trains(up, again, after=max(updates(home)))
     cancel(up, again)
-    assert dict(up.tracked(again, _FIRST_UPDATE))["train"] > saved, "it goes on, and does not begin again"
+    assert dict(up.tracked(again, _FIRST_UPDATE))["train"] > saved, "it resumes, and does not start over"
     assert max(map(saved_at, home.glob(UNDER_WAY))) > saved

@@ -1,8 +1,8 @@
-"""The services of infra/compose.yaml in real containers, by the commands that Compose stands for.
+"""The services of infra/compose.yaml in real containers, by the commands that Compose would run.
 
-Everything has a prefix of its own: containers, networks and volumes of one project, which `remove` takes away. What the
-file says is done: capabilities, read-only roots, networks, volumes, restarts and checks of health. The engine
-has no service manager here, so tests run the checks. Ports of the host are free ones.
+All names have a prefix: containers, networks and volumes of one project, which `remove` deletes. Capabilities,
+read-only roots, networks, volumes, restarts and health checks follow the file. The engine has no service manager here,
+so tests run the checks. Ports of the host are free ones.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ class Project:
             containers.podman("volume", "create", self.full(name))
 
     def remove(self) -> None:
-        """Remove all that has the prefix, and wait for nothing."""
+        """Remove everything with the prefix, without waiting."""
         named = containers.podman("ps", "--all", "--quiet", "--filter", f"name=^{self.name}-").split()
         if named:
             containers.run("podman", "rm", "--force", "--time", "0", *named)
@@ -69,7 +69,7 @@ class Project:
         return f"{self.name}-{name}"
 
     def up(self, *services: str) -> None:
-        """Start services in this order. A service that ends by itself must end well; others must become healthy."""
+        """Start services in this order. A service that ends by itself must succeed. Others must become healthy."""
         for service in services:
             if containers.run("podman", "container", "exists", self.full(service)).returncode:
                 containers.podman("run", "--detach", *self._options(service), *self._command(service))
@@ -92,7 +92,7 @@ class Project:
         return containers.run("podman", "exec", self.full(service), *check[1:]).returncode == 0
 
     def state(self, service: str) -> dict[str, Any]:
-        """Return what the engine knows of a container's process."""
+        """Return the engine's description of a container's process."""
         state: dict[str, Any] = json.loads(containers.podman("inspect", self.full(service)))[0]["State"]
         return state
 
@@ -108,7 +108,7 @@ class Project:
     def outside(
         self, command: list[str], environment: dict[str, str], data: str = ""
     ) -> "subprocess.CompletedProcess[str]":
-        """Run a command on another machine: a container that shares only the network with the proxy."""
+        """Run a command on another machine: a container that shares only the proxy's network."""
         address = self.address("proxy", "outside")
         hosts = [word for page in ("prefect", "mlflow") for word in ("--add-host", f"{page}.localhost:{address}")]
         options = ["--rm", "--interactive", "--network", self.full("outside"), *hosts, "--read-only", "--tmpfs", "/tmp"]
@@ -134,11 +134,11 @@ class Project:
         return str(networks[self.full(network)]["IPAddress"])
 
     def image(self, service: str) -> str:
-        """Return the image that a service runs: ours, or the one in place of an image that cannot be pulled."""
+        """Return the image that a service runs: ours, or the replacement of an image that cannot be pulled."""
         return containers.build_stand_in(service) if service in _STAND_INS else containers.build("cpu")
 
     def prefect(self, path: str, body: Any = None) -> Any:
-        """Ask the API of Prefect from within its container; None while it is away."""
+        """Send a request to the API of Prefect from within its container. Return None while it is away."""
         code = (
             "import base64, json, os, sys, urllib.request as u\n"
             "path, body = json.load(sys.stdin)\n"
@@ -201,7 +201,7 @@ class Project:
         return [self._filled(word) for word in self.services[service].get("command", ())]
 
     def _environment(self, environment: dict[str, str], name: str = "outside") -> Path:
-        """Return a file that only we can read: a command line shows what it holds to all users."""
+        """Return a file that only this user can read, because every user sees a command line."""
         file = self._folder / f"{name}.env"
         with contextlib.suppress(FileNotFoundError):
             file.unlink()

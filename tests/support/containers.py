@@ -85,7 +85,7 @@ def build(target: str) -> str:
 
 @cache
 def build_stand_in(service: str) -> str:
-    """Build the image that takes the place of a service's own in infra/compose.yaml, and return its name."""
+    """Build the image that replaces a service's own in infra/compose.yaml, and return its name."""
     name = f"localhost/nmt-tests/{service}:bookworm"
     with tempfile.TemporaryDirectory(prefix="nmt-context-") as folder:
         context = Path(folder)
@@ -104,7 +104,7 @@ def _build(name: str, context: Path, file: Path, options: list[str]) -> None:
 
 
 def _volumes(folder: Path) -> list[str]:
-    """Return what gives a build the package sources of this machine: of apt, of pip, and who vouches for both."""
+    """Return the options that give a build the package sources of this machine, for apt and pip, with authorities."""
     # Packages write into these folders when they are installed.
     written = {"/etc/apt/apt.conf.d": folder / "apt.conf.d", "/etc/ssl/certs": folder / "certs"}
     for place, copy in written.items():

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 BUDGET = 8.0
-"""CPU-seconds of a test, with those of the fixtures that it is the first to need."""
+"""CPU-seconds that a test may use, with the fixtures that it is the first to need."""
 ORDER = Path(__file__).parents[1] / "costs.json"
 """CPU-seconds of test files, as they were measured last."""
 _KEY = "cpu-seconds"
@@ -24,13 +24,13 @@ _MOST_LINES = 40
 
 
 def _ticks(process: str) -> int:
-    """Return the clock ticks of a process, and of those of its children that have ended."""
+    """Return the clock ticks of a process and of its children that have ended."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15]))
 
 
 def spent() -> float:
-    """Return the CPU-seconds of this process and all its descendants so far, except orphans of such."""
+    """Return the CPU-seconds of this process and all its descendants so far, without orphans."""
     if not Path("/proc/self/task").exists():
         return sum(os.times()[:4])
     ticks, waiting = 0, ["self"]
@@ -46,7 +46,7 @@ def spent() -> float:
 
 
 class Costs:
-    """Measures tests where they run, and gathers the measurements where they are reported."""
+    """Plugin that measures tests where they run, and gathers the measurements where they are reported."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._file: Path | None = config.getoption("--costs")
@@ -56,7 +56,7 @@ class Costs:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Note what has been spent before a test."""
+        """Record the CPU-seconds before a test."""
         self._before = spent()
         return (yield)
 
@@ -78,7 +78,7 @@ class Costs:
                 self._budgets[report.nodeid] = value[1]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Report the tests that are over their budget, and write the costs of files if asked to."""
+        """Report the tests that are over their budget, and write the costs of files on request."""
         over = [(test, cost) for test, cost in self._tests.most_common() if cost > self._budgets[test]]
         if over:
             terminalreporter.section(f"{len(over)} tests need more CPU-seconds than their budget")
@@ -90,7 +90,7 @@ class Costs:
             self._write(self._file)
 
     def _write(self, file: Path) -> None:
-        """Write the costs of the files that were run, and keep those of others that are still there."""
+        """Write the costs of the files that were run, and keep the costs of other files that still exist."""
         measured: Counter[str] = Counter()
         for test, cost in self._tests.items():
             measured[test.partition("::")[0]] += cost
@@ -116,6 +116,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the costliest files first; the rest stays in its order."""
+    """Put the most expensive files first. The rest keeps its order."""
     costs = read_costs()
     items.sort(key=lambda item: -costs.get(item.nodeid.partition("::")[0], 0))

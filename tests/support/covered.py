@@ -1,8 +1,9 @@
-"""Lines and branches that the tests have reached, a row for each package: what `make coverage` prints.
+"""Lines and branches that the tests have reached, a row for each package. `make coverage` prints the table.
 
     python -m support.covered COVERAGE.json [EARLIER.json]
 
-The file is that of `coverage json`. With an earlier one, each row also shows how far the package has risen or fallen.
+The file is written by `coverage json`. With an earlier one, each row also shows how far the package has risen or
+fallen.
 """
 
 import json

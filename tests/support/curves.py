@@ -1,4 +1,4 @@
-"""The curve of a training that is under way, as far as it has made it itself."""
+"""The curve of an unfinished training, as far as the training has made it itself."""
 
 import json
 from pathlib import Path
@@ -10,21 +10,21 @@ UNDER_WAY = "artifacts/train/*.partial"
 
 
 def continued_at(folder: Path) -> int:
-    """Update at which the training in a folder continues another one; 0 if it continues none."""
+    """Return the update at which the training in a folder continues another one, or 0 if it continues none."""
     continued = read_continued(folder)
     return continued.update if continued else 0
 
 
 def saved_at(folder: Path) -> int:
-    """Update of the newest whole checkpoint that the training in a folder has saved itself; 0 if there is none."""
+    """Return the update of the newest complete checkpoint that the training in a folder has saved itself, or 0."""
     saved = [int(file.parent.name) for file in folder.glob("checkpoints/*/.metadata")]
     return max((update for update in saved if update > continued_at(folder)), default=0)
 
 
 def own_updates(folder: Path) -> list[int]:
-    """Updates of the curve that a training has made itself, in their order.
+    """Return the updates of the curve that a training has made itself, in order.
 
-    One that continues a shorter training takes up the curve and the checkpoint of that one before it starts.
+    A training that continues a shorter one takes over the curve and the checkpoint of that training before it starts.
     """
     curve = folder / "metrics.jsonl"
     lines = curve.read_text().splitlines() if curve.exists() else []
@@ -33,5 +33,5 @@ def own_updates(folder: Path) -> list[int]:
 
 
 def trains(home: Path) -> bool:
-    """Whether a training of a home has made updates of its own."""
+    """Return True if a training of a home has made updates of its own."""
     return any(map(own_updates, home.glob(UNDER_WAY)))

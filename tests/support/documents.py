@@ -191,7 +191,7 @@ DOCUMENTS: dict[str, tuple[str, bytes]] = {
 }
 """Format and content of each document."""
 SPLICED_IN_PLACE = ("html", "srt", "vtt", "markdown", "docx")
-"""Documents in which a translation takes the place of its source."""
+"""Documents in which a translation replaces its source."""
 
 
 def opened(content: bytes | str, form: str, options: Options = OPTIONS) -> Document:

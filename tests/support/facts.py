@@ -1,4 +1,4 @@
-"""What a message must hold: the place, the value and the remedy. The words between them may change."""
+"""The facts that a message must contain: place, value and remedy. The words between them may change."""
 
 import contextlib
 import re
@@ -14,7 +14,7 @@ def missing(message: str, *facts: str) -> list[str]:
 
 @contextlib.contextmanager
 def raises(kind: type[BaseException], *facts: str) -> Iterator[None]:
-    """Expect an error of a kind in the block, whose message holds all facts."""
+    """Expect an error of a class in the block, whose message contains all facts."""
     with pytest.raises(kind) as caught:
         yield
     assert missing(str(caught.value), *facts) == [], str(caught.value)

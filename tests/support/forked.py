@@ -1,4 +1,7 @@
-"""Commands as processes that are forked from one that has imported (`zygote.py`); a `Popen` as any other."""
+"""Commands as processes that are forked from one that has imported everything (`zygote.py`).
+
+They have the interface of `Popen`.
+"""
 
 import inspect
 import json
@@ -16,7 +19,7 @@ from flows import settings
 from support.zygote import QUIET
 
 ANEW = (sys.executable, "-c", "from flows.cli.app import main; main()")
-"""What starts a command from nothing."""
+"""Command that starts a new interpreter."""
 _READ_AT_START = re.compile(
     r"PYTHON(?!FAULTHANDLER$)|LD_|OMP_|MKL_|KMP_|OPENBLAS_|TORCH_|CUDA_|LC_|LANG$|HOME$|PATH$|MLFLOW_LOGGING_LEVEL$"
 )
@@ -29,7 +32,10 @@ def read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class Zygote:
-    """The process that has imported. It starts with the first command, and ends with this process or with `close`."""
+    """Process that has imported everything.
+
+    It starts with the first command, and ends with this process or with `close`.
+    """
 
     def __init__(self, folder: Path, script: str = "zygote.py") -> None:
         self._folder = folder
@@ -38,7 +44,7 @@ class Zygote:
         self._channel: socket.socket | None = None
 
     def fits(self, environment: Mapping[str, str]) -> bool:
-        """Whether a fork with this environment is what a new process would be."""
+        """Return True if a fork with this environment is the same as a new process."""
         return sys.platform == "linux" and read_at_start(environment) == read_at_start(os.environ)
 
     def fork(
@@ -49,7 +55,7 @@ class Zygote:
         files: Sequence[int],
         session: bool,
     ) -> int:
-        """Fork a process with these streams, and a pipe for its status; its id."""
+        """Fork a process with these streams and a pipe for its status, and return its id."""
         channel = self._channel or self._start()
         request = {"arguments": arguments, "folder": str(folder), "environment": dict(environment), "session": session}
         socket.send_fds(channel, [json.dumps(request).encode()], list(files))
@@ -80,7 +86,7 @@ class Zygote:
         return ours
 
     def close(self) -> None:
-        """End it. Forks that still run go on."""
+        """End the process. Forks that still run continue."""
         if self._channel and self._process:
             self._channel.close()
             self._process.wait()
@@ -88,7 +94,7 @@ class Zygote:
 
 
 class Forked(subprocess.Popen[str]):
-    """A command in a fork. What differs from a `Popen` is who its parent is, and so how its end becomes known."""
+    """Command in a fork. Unlike a `Popen`, it has another parent, which reports its end."""
 
     def __init__(self, zygote: Zygote, arguments: Sequence[str], **options: Any) -> None:
         self._zygote = zygote
@@ -120,7 +126,7 @@ class Forked(subprocess.Popen[str]):
         return self.returncode
 
     def _look(self, timeout: float | None) -> bool:
-        """Wait for the end for so long; whether it has come."""
+        """Wait this long for the end, and return True if the process has ended."""
         if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
             status = os.read(self._status, 100).decode()
             os.close(self._status)
@@ -130,7 +136,7 @@ class Forked(subprocess.Popen[str]):
 
 
 def start(zygote: Zygote, arguments: Sequence[str], *, anew: bool = False, **options: Any) -> "subprocess.Popen[str]":
-    """Start a command in a process group of its own: as a fork, or as a new interpreter if asked to or if need be."""
+    """Start a command in its own process group: as a fork, or as a new interpreter on request or if necessary."""
     options |= {"stdin": subprocess.DEVNULL, "text": True, "start_new_session": True}
     if anew or not zygote.fits(options["env"]):
         return subprocess.Popen([*ANEW, *arguments], **options)

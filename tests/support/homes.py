@@ -12,7 +12,7 @@ _DONE = "done"
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """Return a folder that is made once for all processes which run tests side by side; nobody may write to it."""
+    """Return a folder that is made once for all processes that run tests side by side. No test may write to it."""
     base = factory.getbasetemp()
     folder = (base.parent if base.name.startswith("popen-") else base) / "made-once" / name
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], obje
 
 
 def copy(home: Path, target: Path) -> None:
-    """Copy a home. Where it names its own folder, the copy names the new one; but artifacts stay as they are."""
+    """Copy a home. The copy names the new folder where the home names itself. Artifacts stay as they are."""
     shutil.copytree(home, target)
     old, new = str(home), str(target)
     for file in (path for path in target.rglob("*") if path.is_file() and path.parts[len(target.parts)] != "artifacts"):
@@ -37,7 +37,7 @@ def copy(home: Path, target: Path) -> None:
 
 
 def _rename(database: Path, old: str, new: str) -> None:
-    """Put one text in place of another in all columns of a database."""
+    """Replace a text in all columns of a database."""
     with sqlite3.connect(database) as connection:
         tables = connection.execute("select name from sqlite_master where type = 'table' and sql not like '%VIRTUAL%'")
         for (table,) in tables.fetchall():
@@ -51,13 +51,13 @@ def _rename(database: Path, old: str, new: str) -> None:
 
 
 def snapshot(home: Path) -> dict[str, tuple[int, int]]:
-    """Return size and time of change of each file, to see later that nothing has changed."""
+    """Return size and time of change of each file, to compare them later."""
     found = (path for path in home.rglob("*") if path.is_file() and not path.name.endswith(("-shm", "-wal")))
     return {str(path.relative_to(home)): (path.stat().st_size, path.stat().st_mtime_ns) for path in found}
 
 
 def changes(before: Mapping[str, tuple[int, int]], after: Mapping[str, tuple[int, int]]) -> list[str]:
-    """Return a line for each file that two snapshots do not have in common, with what has become of it."""
+    """Return a line for each file that differs between two snapshots, with the difference."""
     return [
         _change(file, before.get(file), after.get(file))
         for file in sorted({*before, *after})

@@ -21,7 +21,7 @@ _GRACE_SECONDS = 60
 
 @dataclass
 class OnHosts:
-    """Launcher of training on hosts, with as many processes on each as `processes` says."""
+    """Launcher of training on hosts. `processes` is the number of processes on each host."""
 
     hosts: list[Host]
     nodes: str = ""
@@ -55,19 +55,19 @@ class OnHosts:
         meeting = Rendezvous(self.nodes or str(len(self.hosts)), str(self.processes), endpoint, "job")
         command = [*host.within, *torchrun_command(self.folder, meeting, sys.executable, "nmt_core.train.node")]
         environment = {**os.environ, **TRAINING_ENVIRONMENT, **self.settings}
-        environment.pop("GLOO_SOCKET_IFNAME", None)  # that of the tests is the loopback
+        environment.pop("GLOO_SOCKET_IFNAME", None)  # the tests set the loopback
         output = os.open(f"/proc/self/fd/{self._output}", os.O_WRONLY)  # the other end of the pipe, once more
         self.running.append(processes.start(command, environment, output))
         os.close(output)
 
     def trains(self, number: int) -> bool:
-        """Return whether training processes run on a host."""
+        """Return True if training processes run on a host."""
         nodes = [process for process in self.running if self.hosts[number].namespace in process.args]
         family = [child for node in nodes if node.poll() is None for child in psutil.Process(node.pid).children(True)]
         return any("nmt_core.train" in (line := command_line(each)) and "--nnodes" not in line for each in family)
 
     def kill(self, number: int) -> None:
-        """Kill the node of a host and all its processes without a warning."""
+        """Kill the node of a host and all its processes with SIGKILL."""
         eldest = psutil.Process(self.running[number].pid)
         for process in [eldest, *eldest.children(recursive=True)]:
             process.kill()

@@ -1,11 +1,11 @@
 """Nothing outlives a run of pytest, however it ends.
 
 Tests start servers, commands and trainings, most of them in sessions of their own, and fixtures end them. Often pytest
-has no time for its fixtures: xdist kills its workers ten seconds after Ctrl-C, and a training needs longer than that to
-save and end; kill -9 asks nobody. So a run marks its environment, which all that it starts inherits, and has a keeper:
-a process that waits for the end of pytest, and then ends whatever has the mark.
+has no time for its fixtures: xdist kills its workers ten seconds after Ctrl-C, and a training needs longer to save and
+end. After SIGKILL no fixture runs at all. So a run marks its environment, which all its processes inherit, and has a
+keeper. The keeper is a process that waits for the end of pytest, and then ends all processes with the mark.
 
-Tests that start something in an environment which is not theirs add `mark` to it.
+Tests that start a process with another environment add `mark` to it.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Mark the environment and start the keeper; a worker of xdist has inherited both."""
+    """Mark the environment and start the keeper. A worker of xdist has inherited both."""
     if hasattr(config, "workerinput"):
         return
     own, outer = uuid.uuid4().hex, dict(os.environ)
@@ -39,17 +39,17 @@ def pytest_configure(config: Any) -> None:
     command = [sys.executable, str(Path(__file__)), str(os.getpid()), own, str(config.option.grace)]
     capture = config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
-        # Of the marks it has that of the run which has started ours, if one has, and so never ends itself.
+        # Its only mark belongs to the run of pytest that started this one, if there is one. So it never ends itself.
         subprocess.Popen(command, env=outer, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
 def mark() -> dict[str, str]:
-    """Return what an environment needs so that the keeper knows what was started with it."""
+    """Return the variable by which the keeper knows the processes of an environment."""
     return {_MARK: os.environ[_MARK]}
 
 
 def _keep(run: int, own: str, grace: float) -> None:
-    """Wait until a run of pytest has ended, then end what it has left and name that."""
+    """Wait until a run of pytest has ended, then end the processes that it has left, and name them."""
     while os.getppid() == run:
         time.sleep(_SECONDS_BETWEEN_LOOKS)
     for member in (left := _marked(own)):

@@ -43,12 +43,12 @@ class Host:
 
     @property
     def within(self) -> list[str]:
-        """Words before a command that runs on this host."""
+        """Words to put before a command that runs on this host."""
         named = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', self.name]
         return ["ip", "netns", "exec", self.namespace, *named]
 
     def listening(self) -> set[str]:
-        """Addresses and ports that something listens on."""
+        """Return the addresses and ports on which a process listens."""
         shown = subprocess.run(
             [*self.within, "ss", "--tcp", "--udp", "--listening", "--numeric", "--no-header"],
             capture_output=True, text=True, check=True,
@@ -64,12 +64,12 @@ class Network:
         self._switch = switch
 
     def set(self, delay: float = 0.0, loss: float = 0.0, cut: bool = False) -> None:
-        """Change every way between two hosts.
+        """Change the link between every two hosts.
 
         Args:
             delay: seconds that a packet takes.
-            loss: share of the packets that get lost.
-            cut: whether none arrives.
+            loss: share of the packets that are lost.
+            cut: True if no packet arrives.
         """
         self._ask({"delay": delay, "loss": 1.0 if cut else loss})
 
@@ -86,7 +86,7 @@ class Network:
 
 
 def missing() -> str:
-    """Return what keeps a network from being made here, or "" if nothing does."""
+    """Return the reason why no network can be made here, or an empty string."""
     if not shutil.which("ip"):
         return "no command ip: apt-get install iproute2"
     if os.getuid() != 0:
@@ -103,7 +103,7 @@ def network(hosts: int) -> Iterator[Network]:
     names = "".join(f"{host.address} {host.name}\n" for host in made)
     try:
         for host in made:
-            files = _FILES / host.namespace  # `ip netns exec` puts them in the place of those of /etc
+            files = _FILES / host.namespace  # `ip netns exec` mounts them over the files in /etc
             files.mkdir(parents=True)
             (files / "hosts").write_text(f"127.0.0.1 localhost\n{names}")
             _ip("netns", "add", host.namespace)
@@ -130,7 +130,7 @@ def _remove(namespace: str) -> None:
 
 
 def _remove_what_was_left() -> None:
-    """Remove the hosts of processes that were killed: a namespace outlives everything in it."""
+    """Remove the hosts of killed processes, because a namespace outlives its processes."""
     for files in _FILES.glob("nmt-*-*-*"):
         if not Path("/proc", files.name.split("-")[1]).exists():
             _remove(files.name)
@@ -156,7 +156,7 @@ def _device_in(namespace: str) -> int:
 
 
 class _Switch:
-    """Packets on their way."""
+    """Packets that are being delayed."""
 
     def __init__(self, devices: list[int]) -> None:
         self._devices = devices

@@ -1,12 +1,12 @@
-"""Run a command where only this machine can be reached, and note whatever it asks for outside.
+"""Run a command that can reach only this machine, and record all that it requests outside.
 
-    unshare --net --mount python tests/support/no_way_out.py LOG COMMAND...     (as root; others add --map-root-user)
+    unshare --net --mount python tests/support/no_way_out.py LOG COMMAND...   (as root; others add --map-root-user)
 
-The command has a network of its own that ends at its loopback. A line of the log is a name that something asked to
-resolve, or an address outside that something sent a packet to, with its port. Nothing is answered. The kernel sees all
-processes and libraries of the command, in whatever language.
+The command has its own network, which ends at its loopback. A line of the log is a name that a process tried to
+resolve, or an address outside to which it sent a packet, with the port. Nothing is answered. The kernel sees all
+processes and libraries of the command, in any language.
 
-Where the kernel allows no such network, a hook in each Python process notes the same; it does not see what libraries in
+If the kernel allows no such network, a hook in each Python process records the same. It does not see what libraries in
 C do by themselves.
 """
 
@@ -46,7 +46,7 @@ sys.addaudithook(note)
 
 @functools.cache
 def has_networks() -> bool:
-    """Whether we may make a network of our own here."""
+    """Return True if this process may make a network of its own."""
     return subprocess.run([*_unshare(), "true"], capture_output=True, check=False).returncode == 0
 
 
@@ -55,7 +55,7 @@ def _unshare() -> list[str]:
 
 
 def asked_outside(command: Sequence[str], log: Path, environment: Mapping[str, str], **options: Any) -> list[str]:
-    """Run a command to its end, which must be good; return what it asked for beyond this machine.
+    """Run a command, which must succeed, and return the requests that it sent beyond this machine.
 
     Args:
         command: to run.
@@ -78,7 +78,7 @@ def asked_outside(command: Sequence[str], log: Path, environment: Mapping[str, s
 
 
 def main() -> int:
-    """Run the command; return its exit code."""
+    """Run the command, and return its exit code."""
     log, *command = sys.argv[1:]
     notes = Path(log).open("a", buffering=1, encoding="utf-8")  # noqa: SIM115  # until the process ends
     _lead_all_to_the_loopback()

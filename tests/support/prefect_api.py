@@ -1,4 +1,4 @@
-"""How tests ask a Prefect server of ours: with its password, and with a token against CSRF as its pages have one."""
+"""Requests of tests to our Prefect server, with its password, and with a token against CSRF like its pages."""
 
 import base64
 import functools

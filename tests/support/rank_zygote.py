@@ -1,6 +1,6 @@
-"""A process that has imported what trains, and forks for each process of a training (`ranks.py`).
+"""A process that has imported the training modules, and forks for each process of a training (`ranks.py`).
 
-What starts threads when it is imported is left to the forks (`zygote.py`).
+Modules that start threads when they are imported are left to the forks (`zygote.py`).
 """
 
 import gc
@@ -55,7 +55,7 @@ def run(option: str, program: str, *arguments: str) -> None:
 
 
 def life() -> bool:
-    """Life of this process; whether this is a fork, with a program to run."""
+    """Run this process. Return True in a fork that has a program to run."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     import_all()
     channel.send(b"ready")

@@ -19,7 +19,7 @@ from support.forked import Forked, Zygote
 
 
 class Ranks:
-    """Starts processes that know their places in a group."""
+    """Starter of processes that know their ranks in a group."""
 
     def __init__(self, folder: Path) -> None:
         self._zygote = Zygote(folder, "rank_zygote.py")
@@ -27,14 +27,14 @@ class Ranks:
     def start(
         self, arguments: Sequence[str], port: int, processes: int, *, nodes: int = 1, output: int = subprocess.PIPE
     ) -> list[subprocess.Popen[str]]:
-        """Start them, in the order of their ranks.
+        """Start the processes, in the order of their ranks.
 
         Args:
-            arguments: of the interpreter: `-m` and a module, or `-c` and a text, and what it gets.
-            port: of the loopback, by which they meet.
-            processes: how many.
-            nodes: on how many nodes they believe to be.
-            output: where they write to.
+            arguments: of the interpreter: `-m` and a module, or `-c` and a text, and its arguments.
+            port: port of the loopback on which they meet.
+            processes: number of processes.
+            nodes: number of nodes that they believe to be on.
+            output: file descriptor for their output.
         """
         local = processes // nodes
         group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
@@ -50,17 +50,17 @@ class Ranks:
         return subprocess.Popen([sys.executable, "-u", *arguments], **options)
 
     def launcher(self, processes: int = 1) -> "ForkedRanks":
-        """Return what takes the place of `LocalTorchrun`."""
+        """Return the replacement of `LocalTorchrun`."""
         return ForkedRanks(self, processes)
 
     def close(self) -> None:
-        """End the process that forks."""
+        """End the forking process."""
         self._zygote.close()
 
 
 @dataclass(frozen=True)
 class ForkedRanks:
-    """A launcher as `LocalTorchrun`, but one that starts no process again."""
+    """Launcher like `LocalTorchrun` that restarts no process."""
 
     ranks: Ranks
     processes: int

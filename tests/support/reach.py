@@ -31,7 +31,7 @@ def module_of(file: Path) -> str:
 
 
 def imports_of(file: Path) -> Iterator[str]:
-    """Modules that a file imports, wherever in it the import stands, and names in them."""
+    """Return the modules that a file imports, anywhere in it, and names in them."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
@@ -68,7 +68,7 @@ def reached(changed: Iterable[str]) -> Iterator[str]:
 
 
 def changed_files(since: str) -> list[str]:
-    """Files that differ from a revision, and that Git does not know yet, as far as they are still there."""
+    """Return existing files that differ from a revision, or that Git does not know yet."""
     commands = (["git", "diff", "--name-only", since], ["git", "ls-files", "--others", "--exclude-standard"])
     lines = [
         subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout for command in commands
@@ -77,7 +77,7 @@ def changed_files(since: str) -> list[str]:
 
 
 def chosen(files: Iterable[str], seconds: float) -> tuple[list[str], int]:
-    """Return the files of which the costs fit into so many CPU-seconds, and how many do not fit."""
+    """Return the files whose costs fit into this many CPU-seconds, and how many do not fit."""
     costs, fitting, left_out = read_costs(), [], 0
     for file in files:
         cost = costs.get(file, _UNKNOWN)
@@ -90,7 +90,7 @@ def chosen(files: Iterable[str], seconds: float) -> tuple[list[str], int]:
 
 
 def main() -> None:
-    """Print the test files to run, and on stderr what was left out."""
+    """Print the test files to run, and on stderr the files that were left out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--since", default="HEAD", help="revision to compare with (default: HEAD)")
     parser.add_argument("--seconds", type=float, default=_SECONDS, help="CPU-seconds to spend (default: 60)")

@@ -1,6 +1,6 @@
 """A Slurm cluster on this machine: the real controller and two nodes, as processes that end with the cluster.
 
-The programs are those of Debian's packages slurmctld, slurmd, slurm-client and munge. They must run as root.
+The programs come from Debian's packages slurmctld, slurmd, slurm-client and munge. They must run as root.
 """
 
 import contextlib
@@ -71,7 +71,7 @@ class SlurmCluster:
         return os.environ | {"SLURM_CONF": str(self.configuration)}
 
     def start(self) -> None:
-        """Start everything, and wait until both nodes take jobs."""
+        """Start everything, and wait until both nodes accept jobs."""
         munge = self.folder / "munge"
         options = {"socket": "socket", "key-file": "key", "log-file": "log", "pid-file": "pid", "seed-file": "seed"}
         self._start("munged", "--foreground", "--force", *(f"--{name}={munge / at}" for name, at in options.items()))
@@ -86,7 +86,7 @@ class SlurmCluster:
         until(lambda: self.do("sinfo", check=False).returncode == 0, self.logs)
 
     def start_node(self, node: str) -> None:
-        """Start a node, and wait until it takes jobs. One that was set down is taken back."""
+        """Start a node, and wait until it accepts jobs. A node that was marked down is resumed."""
         self._start(node, "-D", "-N", node, "-f", str(self.configuration), program="slurmd")
 
         def is_there() -> bool:
@@ -97,7 +97,7 @@ class SlurmCluster:
         until(is_there, self.logs, every=0.2)
 
     def kill(self, name: str) -> None:
-        """Kill the controller or a node without a warning. With a node, all that runs there is gone."""
+        """Kill the controller or a node with SIGKILL. A node takes its jobs with it."""
         self._processes.pop(name).kill()
         if name in NODES:
             for process in self.processes_on(name):
@@ -110,7 +110,7 @@ class SlurmCluster:
         self.do("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
 
     def processes_on(self, node: str) -> list[psutil.Process]:
-        """Processes of jobs on a node, and those that watch them: the parents of others."""
+        """Return the processes of jobs on a node, with their supervisors: the parents of others."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
@@ -135,12 +135,12 @@ class SlurmCluster:
         return self.do("squeue", "--noheader", "--format=%i").stdout.split()
 
     def job(self, number: str) -> dict[str, str]:
-        """What the controller knows of a job."""
+        """Return the controller's description of a job."""
         words = self.do("scontrol", "show", "job", number).stdout.split()
         return dict(word.split("=", 1) for word in words if "=" in word)
 
     def begin_now(self, number: str) -> None:
-        """Start a job that was put back into the queue, which otherwise waits for two minutes."""
+        """Start a job that was requeued, which would otherwise wait for two minutes."""
         until(lambda: self.job(number)["JobState"] == "PENDING", lambda: str(self.job(number)))
         self.do("scontrol", "update", f"job={number}", "StartTime=now", "TimeLimit=UNLIMITED")
 
@@ -186,7 +186,7 @@ class SlurmCluster:
 
 
 def missing() -> str:
-    """Return what keeps a cluster from running here, or "" if nothing does."""
+    """Return the reason why no cluster can run here, or an empty string."""
     absent = [program for program in PROGRAMS if not shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin")]
     if absent:
         return f"no {', '.join(absent)}: apt-get install slurmctld slurmd slurm-client munge, or `make cluster`"

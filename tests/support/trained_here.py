@@ -1,4 +1,4 @@
-"""Training in this process: those that a launcher starts import for five seconds what this one has imported."""
+"""Training in this process, which has imported the modules that a launched process needs five seconds to import."""
 
 import contextlib
 import io
@@ -15,7 +15,7 @@ from nmt_core.train.status import Status, write_status
 
 @dataclass
 class _Heard(io.TextIOBase):
-    """What is printed, line by line."""
+    """Stream that passes on each line that is printed."""
 
     take: Callable[[str], object]
     said: list[str] = field(default_factory=list)
@@ -38,11 +38,11 @@ class _Heard(io.TextIOBase):
 
 @dataclass(frozen=True)
 class Here:
-    """A launcher that trains in this process, which is a world of its own, and ends as one of its own would."""
+    """Launcher that trains in this process, as a process group of one, and ends as a launched process would."""
 
     world: World
     take: Callable[[str], object] = lambda _: None
-    """Gets each line when it is printed; the stage gets them at the end."""
+    """Function that gets each line when it is printed. The stage gets all lines at the end."""
 
     @contextlib.contextmanager
     def launch(self, folder: Path) -> Iterator[_Heard]:

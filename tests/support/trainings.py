@@ -1,4 +1,4 @@
-"""Trainings that a cluster does: submitted, watched, and disturbed at an update."""
+"""Trainings on a cluster: submitted, watched, and disturbed at an update."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ from support.until import patient, until
 
 @dataclass
 class Watched(SilentReporter):
-    """A reporter that keeps what it is told, and does something, once, when training has come to an update."""
+    """Reporter that keeps its messages, and calls a function once when training has reached an update."""
 
     update: int = 0
     act: Callable[[], None] | None = None
@@ -41,7 +41,7 @@ class Watched(SilentReporter):
 
 @dataclass
 class Training:
-    """One training, by any launcher, as often as it takes."""
+    """One training, by any launcher, which may be started several times."""
 
     config: PipelineConfig
     inputs: dict[str, Artifact]
@@ -69,12 +69,12 @@ class Training:
         return [point["update"] for point in points if "train_loss" in point]
 
     def log(self) -> str:
-        """All that the jobs have printed."""
+        """Return everything that the jobs have printed."""
         return "".join(file.read_text() for file in sorted(self.store.root.glob("train/*/slurm-*.log")))
 
 
 class InBackground:
-    """A call in a thread, and its result."""
+    """Call in a thread, and its result."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self._call = call
@@ -98,7 +98,7 @@ class InBackground:
         return self._result
 
     def until(self, condition: Callable[[], Any]) -> Any:
-        """Return what the condition gives as soon as it gives anything, while the call runs."""
+        """Return the first true value of the condition, while the call runs."""
 
         def holds() -> Any:
             if self._error:

@@ -1,7 +1,7 @@
-"""Waiting: for as long as it takes a machine that has other work as well, and no longer.
+"""Wait as long as a busy machine needs, and no longer.
 
-No test asserts how many seconds something took. A test waits `until` something holds, and what it waits for must come:
-the deadline is there only so that a test that would wait for ever fails. It grows with the load of the machine.
+No test asserts how many seconds something took. A test waits `until` a condition holds, which must become true. The
+deadline exists only so that a test that would wait forever fails. It grows with the load of the machine.
 """
 
 import os
@@ -34,14 +34,14 @@ def until(
     seconds: float = SECONDS,
     every: float = 0.02,
 ) -> Result:
-    """Return what the condition gives as soon as it gives anything.
+    """Return the first true value of the condition.
 
     Args:
-        condition: asked again and again. What it raises ends the waiting.
-        failing: what to say if it never holds.
-        seconds: patience on an idle machine. While it is busy, or while we get no processor ourselves, patience is
-            spent more slowly.
-        every: seconds between two looks.
+        condition: called again and again. An exception of it ends the waiting.
+        failing: message if it never holds.
+        seconds: patience on an idle machine. It is spent more slowly while the machine is busy, or this process
+            gets no processor.
+        every: seconds between two calls.
     """
     last = time.monotonic()
     while not (found := condition()):
@@ -61,7 +61,7 @@ def until_gone(processes: Iterable[psutil.Process], failing: str = "these live o
 
 
 def runs(process: psutil.Process) -> bool:
-    """Return whether a process is there. Perhaps nobody is left to bury it: a zombie does not count."""
+    """Return True if a process is running. A zombie does not count, because it may have no parent that reaps it."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -69,7 +69,7 @@ def runs(process: psutil.Process) -> bool:
 
 
 def command_line(process: psutil.Process) -> list[str]:
-    """Return the words of a command line. A process that ends in this moment has none."""
+    """Return the words of a command line. A process that ends at this moment has none."""
     try:
         return process.cmdline()
     except psutil.NoSuchProcess:

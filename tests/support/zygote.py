@@ -59,7 +59,10 @@ STREAMS = 3
 
 
 class Blocked(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Keeps libraries that start threads out of this process. They are found, but importing one fails."""
+    """Import hook that keeps libraries that start threads out of this process.
+
+    They are found, but importing one fails.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -77,7 +80,7 @@ class Blocked(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class PutAside(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Holds the modules of Prefect, and gives them back when Prefect is imported, with the settings of that moment."""
+    """Import hook that holds the modules of Prefect, and gives them back with the present settings."""
 
     def __init__(self) -> None:
         names = [name for name in sys.modules if name.partition(".")[0] == "prefect"]
@@ -123,12 +126,12 @@ def import_all() -> None:
 
 
 class Forker:
-    """Forks on request until the other end of the channel is closed."""
+    """Process that forks on request until the other end of the channel is closed."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._statuses: dict[int, int] = {}
-        """Where to report the end of each fork, by process id."""
+        """Descriptor of the pipe on which the end of each fork is reported, by process id."""
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -149,7 +152,7 @@ class Forker:
                     return True
 
     def _fork(self, request: dict[str, Any], files: list[int]) -> bool:
-        """Fork; whether this is the new process."""
+        """Fork, and return True in the new process."""
         threads = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
         assert len(set(threads) - IDLE) == 1, f"to fork is not safe beside other threads: {threads}"
         process = os.fork()
@@ -172,7 +175,7 @@ class Forker:
                 os.close(file)
 
     def _become(self, request: dict[str, Any], files: list[int]) -> None:
-        """Make of a fork what a new interpreter would be."""
+        """Turn a fork into what a new interpreter would be."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if request["session"]:
@@ -193,7 +196,7 @@ class Forker:
 
 
 def life() -> bool:
-    """Life of this process; whether this is a fork, with a command to run."""
+    """Run this process. Return True in a fork that has a command to run."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     import_all()
     channel.send(b"ready")
@@ -201,7 +204,7 @@ def life() -> bool:
 
 
 def end(code: object) -> NoReturn:
-    """Do what an interpreter does at its end, except to free its memory, most of which a fork would copy for that."""
+    """Do what an interpreter does at its end, except freeing its memory, most of which a fork would copy for that."""
     threading._shutdown()
     atexit._run_exitfuncs()
     if code is not None and not isinstance(code, int):

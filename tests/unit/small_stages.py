@@ -1,4 +1,4 @@
-"""Stage functions small enough to see through; the tests name them, and start this file as a process of its own.
+"""Stage functions that are small enough to understand at a glance. Tests name them, and start this file as a process.
 
 Each call is written into the file that SMALL_STAGES_JOURNAL names, so that tests can count what really ran.
 """
@@ -40,7 +40,7 @@ def second(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Stage
 
 
 def looks_around(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> StageReport:
-    """Notes whether anything stands at the final place while it works."""
+    """Record whether anything is at the final place while the stage works."""
     (out / "seen.txt").write_text(f"{out.name.endswith('.partial')} {out.with_suffix('').exists()}")
     return report()
 
@@ -51,7 +51,7 @@ def reads_undeclared(config: PipelineConfig, inputs: Inputs, out: Path, job: Job
 
 
 def fails_once(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> StageReport:
-    """Fails half-way, and goes on from the half if it is still there."""
+    """Fail half-way, and resume from the half if it is still there."""
     half = out / "half.txt"
     write_down("resumed" if half.exists() else "started")
     if not half.exists():
@@ -68,14 +68,14 @@ def fills_the_disk(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) 
 
 
 def fills_the_disk_with_polars(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> StageReport:
-    """polars, safetensors and torch raise errors of their own, which are no OSError."""
+    """polars, safetensors and torch raise their own errors, which are not an OSError."""
     (out / "large.parquet").symlink_to("/dev/full")
     pl.DataFrame({"number": range(1_000)}).write_parquet(out / "large.parquet")
     return report()
 
 
 def waits(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> StageReport:
-    """Ends when the file `go` appears beside the journal."""
+    """End when the file `go` appears beside the journal."""
     write_down("waits")
     (out / "half.txt").write_text("half")
     while not Path(os.environ["SMALL_STAGES_JOURNAL"]).with_name("go").exists():
@@ -84,7 +84,7 @@ def waits(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> StageR
 
 
 class Telling(SilentReporter):
-    """Makes the file `told` beside the journal when it is told something: that another process makes the stage."""
+    """Make the file `told` beside the journal when the message comes that another process makes the stage."""
 
     def log(self, message: str) -> None:
         Path(os.environ["SMALL_STAGES_JOURNAL"]).with_name("told").touch()

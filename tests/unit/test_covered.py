@@ -7,7 +7,7 @@ from support.covered import by_package, percent, table
 
 
 def report(**covered: int) -> dict[str, Any]:
-    """What `coverage json` writes, of files with 8 lines and 2 branches each."""
+    """Return what `coverage json` writes for files with 8 lines and 2 branches each."""
     summary = {"num_statements": 8, "num_branches": 2, "covered_branches": 1}
     return {
         "files": {

@@ -1,4 +1,4 @@
-"""What is installed where: one build of onnxruntime on each machine, and no operators but its own."""
+"""Dependencies of each installation: one build of onnxruntime on each machine, and no operators except its own."""
 
 import tomllib
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_each_machine_gets_one_build_of_onnxruntime(machine: tuple[str, str], wa
     assert [name for name in installed if name.startswith("onnxruntime")] == [wanted]
 
 
-def test_the_graphs_need_no_operators_but_those_of_onnxruntime(int8_bundle: Path) -> None:
+def test_the_graphs_need_only_operators_of_onnxruntime(int8_bundle: Path) -> None:
     files = sorted(int8_bundle.rglob("*.onnx"))
     assert {file.parent.name for file in files} == {"fp32", "int8"}
     for file in files:

@@ -1,4 +1,4 @@
-"""The experiments of the benchmarks: every row can run, and what is compared differs in what it should."""
+"""The experiments of the benchmarks: every row can run, and rows differ only in what is compared."""
 
 import argparse
 import random
@@ -20,7 +20,7 @@ from nmt_core.stages.stage import Job, Resources, SilentReporter
 from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.learn import run as learn
 from nmt_core.tokenizer.tokenizer import Tokenizers
-from nmt_core.train.optimizer import learning_rate
+from nmt_core.train.schedule import learning_rate
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -54,7 +54,7 @@ def test_every_row_is_a_recipe(name: str, updates: int | None) -> None:
         assert config.average.strategy != "last" or config.average.checkpoints <= train.keep_checkpoints
 
 
-def test_rows_of_table_3_are_those_of_the_families() -> None:
+def test_rows_of_table_3_match_the_families() -> None:
     assert len(experiment("table3").rows) == 1 + 4 + 7 + 4 + 1
     found = experiment("table3", rows=["B", "F"])
     assert found.rows == [
@@ -67,16 +67,16 @@ def test_rows_of_table_3_are_those_of_the_families() -> None:
 
 
 def test_a_variation_goes_the_way_that_the_paper_went() -> None:
-    """`h 8 -> 1`: the smaller model's heads are fewer as well."""
-    knobs = {"h": "num_heads", "d_k": "key_width", "N": "encoder_layers", "d_model": "d_model", "d_ff": "d_ff"}
+    """With `h 8 -> 1`, the smaller model has fewer heads as well."""
+    fields = {"h": "num_heads", "d_k": "key_width", "N": "encoder_layers", "d_model": "d_model", "d_ff": "d_ff"}
     changes = [change for change in experiment("table3").of_all if change.startswith("model.")]
     base = load_recipe("multi30k-en-de", changes).model
     for variation in TABLE_3:
-        knob, _, change = variation.published.partition(" ")
-        if knob in {*knobs, "dropout"}:
+        symbol, _, change = variation.published.partition(" ")
+        if symbol in {*fields, "dropout"}:
             before, after = map(float, change.split(" → "))
             model = load_recipe("multi30k-en-de", [*changes, *variation.change.split("+")]).model
-            now, then = (getattr(each, knobs.get(knob, knob)) for each in (model, base))
+            now, then = (getattr(each, fields.get(symbol, symbol)) for each in (model, base))
             then = then or base.head_widths[0]
             assert (after > before, after < before) == (now > then, now < then), variation
 
@@ -115,7 +115,7 @@ SYLLABLES = 1_700
 
 
 def generated(lines: int) -> tuple[list[str], list[str]]:
-    """Made-up words, of the letters of English and of as many Hangul syllables as real text has."""
+    """Return made-up words with the letters of English, and with as many Hangul syllables as real text has."""
     draw = random.Random(1)
     syllables = [chr(code) for code in draw.sample(range(0xAC00, 0xD7A4), SYLLABLES)]
     letters = "etaoinshrdlucmfwypvbgk"

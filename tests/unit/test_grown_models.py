@@ -1,4 +1,4 @@
-"""Models of the benchmarks: weights read without PyTorch, and a small model that says the same in a larger size."""
+"""Models of the benchmarks: weights read without PyTorch, and a small model that computes the same in a larger size."""
 
 import sys
 from pathlib import Path
@@ -24,7 +24,7 @@ PIECES, MORE_PIECES = 40, 60
 
 
 def trained(config: ModelConfig) -> Transformer:
-    """A model whose norms and biases are not what they start as."""
+    """Model whose norms and biases differ from their initial values."""
     model = Transformer(config, PIECES).eval().requires_grad_(False)
     for name, parameter in model.named_parameters():
         if "norm" in name or name.endswith("bias"):

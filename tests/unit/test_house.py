@@ -1,4 +1,4 @@
-"""The house rules: a function fits on a screen, and names say what is inside."""
+"""The house rules: a function fits on a screen, and names describe the content."""
 
 import ast
 from pathlib import Path

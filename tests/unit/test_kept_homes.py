@@ -1,4 +1,4 @@
-"""Homes that the benchmark fills are valid: what it measures is what a home of years would do."""
+"""Homes that the benchmark fills are valid, so that it measures what a home of years would do."""
 
 import sys
 from pathlib import Path

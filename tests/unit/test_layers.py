@@ -14,8 +14,8 @@ ROOT = Path(nmt_core.__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-def test_the_layers_are_those_of_the_package() -> None:
-    """`make check` holds the imports to the layers of pyproject.toml; the docstring shows them to readers."""
+def test_the_layers_match_the_package() -> None:
+    """`make check` holds the imports to the layers of pyproject.toml. The docstring shows them to readers."""
     contract = PROJECT["tool"]["importlinter"]["contracts"][0]
     declared = [{name.strip() for name in layer.split(":")} for layer in reversed(contract["layers"])]
     _, _, listed = (nmt_core.__doc__ or "").partition("declares:")
@@ -24,7 +24,7 @@ def test_the_layers_are_those_of_the_package() -> None:
 
 
 def import_without(module: str, blocked: set[str]) -> str:
-    """Import a module in a process where others cannot be imported; what was said on the way to failure."""
+    """Import a module in a process where others cannot be imported, and return the messages up to a failure."""
     code = f"import sys; sys.modules.update(dict.fromkeys({sorted(blocked)!r})); import {module}"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
 
@@ -48,7 +48,7 @@ def test_blocking_a_module_works() -> None:
 
 
 def test_kernels_for_gpus_are_imported_only_where_there_is_one() -> None:
-    """With PyTorch's build for CUDA too, which brings Triton and a compiler that takes seconds to import."""
+    """This also holds for PyTorch's build for CUDA, which has Triton and a compiler that takes seconds to import."""
     code = """
 import sys, torch
 torch.version.cuda = "13.0"

@@ -1,4 +1,4 @@
-"""What the benchmark of translation makes of its figures: ratios, and the bars that are missed."""
+"""Evaluation of the benchmark of translation: ratios, and the limits that are missed."""
 
 import sys
 from pathlib import Path

@@ -37,7 +37,7 @@ def test_utf8_that_was_misread_twice_comes_back(text: str) -> None:
 
 @pytest.mark.parametrize("before", ["groß", "Straße", "è", "Ö", "Привет", "ł", "Ελλάδα", "나", "word", "Ú", "ÿ", "ü"])
 def test_a_c1_control_is_the_character_of_windows_1252_behind_every_letter(before: str) -> None:
-    """As UTF-8, some would be letters of N'Ko, Hebrew or Arabic together with the letter before them."""
+    """In UTF-8, some would be letters of N'Ko, Hebrew or Arabic together with the letter before them."""
     for byte in range(0x80, 0xA0):
         expected = bytes([byte]).decode("cp1252", "ignore") or chr(byte)
         assert repair(f"a {before}{chr(byte)} b") == f"a {before}{expected} b"

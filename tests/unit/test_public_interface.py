@@ -1,4 +1,4 @@
-"""The public face of the library: what a program writes that translates, and what it gets wrong."""
+"""The public interface of the library: programs that translate, and their mistakes."""
 
 import itertools
 import subprocess
@@ -99,7 +99,7 @@ def test_threads_may_share_a_translator_that_changes_its_search(tiny_bundle: Pat
     assert found == expected * 4
 
 
-def test_scores_are_those_of_the_model(translator: Translator, tiny_model: Transformer) -> None:
+def test_scores_match_the_model(translator: Translator, tiny_model: Transformer) -> None:
     pairs = [("the cat sees a dog.", "a dog"), ("now", "the small house and a cat"), ("a house", "")]
     scores = translator.score(pairs)
     for (source, target), score in zip(pairs, scores, strict=True):
@@ -162,6 +162,8 @@ WRONG: dict[str, tuple[Any, type[Exception], list[str]]] = {
     "half a thread": (lambda t, b: Translator.load(b, threads=1.5), ConfigError, ["threads=1.5", "whole number"]),
     "another device": (lambda t, b: Translator.load(b, device="gpu"), ConfigError, ["device='gpu'", "'cpu' or 'cuda'"]),
     "None among lines": (lambda t, b: t.translate(["a", None]), DataError, ["line 2 is None", "give a str"]),
+    "None": (lambda t, b: t.translate(None), DataError, ["lines=None", "give a str"]),
+    "one line of bytes": (lambda t, b: t.translate(b"a"), DataError, ["lines=b'a'", "give a str"]),
     "bytes": (lambda t, b: t.translate([b"a"]), DataError, ["line 1 is b'a'", "give a str"]),
     "None in a stream": (lambda t, b: list(t.translate_iterable([None])), DataError, ["line 1 is None"]),
     "no lines at once": (

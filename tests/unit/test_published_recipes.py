@@ -1,4 +1,4 @@
-"""The recipes of published models are what their papers say."""
+"""The recipes of published models equal their papers."""
 
 import gzip
 import tarfile
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nmt_core.config import ParallelCorpus, PipelineConfig
-from nmt_core.corpus.fetching.addresses import WantedFile, resolve_here
+from nmt_core.corpus.fetching.addresses import RequestedFile, resolve_here
 from nmt_core.formats import Layout, TextFile, read
 from nmt_core.models.build import build_model
 from nmt_core.models.transformer import Transformer, count_parameters
@@ -68,12 +68,12 @@ def test_a_row_of_table_3_is_what_the_paper_says(row: str) -> None:
     assert [corpus.address for corpus in (config.corpus.dev[0], config.corpus.test[0])] == ["sacrebleu:wmt13"] * 2
 
 
-def test_one_vocabulary_gives_all_counts_of_table_3_but_that_of_the_big_model() -> None:
-    """Counts are linear in the vocabulary, so each row of the table says between how many pieces the paper's had.
+def test_one_vocabulary_gives_all_counts_of_table_3_except_the_big_model() -> None:
+    """Counts are linear in the vocabulary, so each row of the table bounds the number of pieces in the paper.
 
-    Ten rows agree to the last digit that the paper gives, and on the same vocabulary: 41,004 to 41,208 pieces, and not
-    the "about 37,000" of section 5.1. The big model alone would have had 35,368 to 36,344: with the vocabulary of the
-    others its own sizes make 218 million, and no vocabulary makes both figures true.
+    Ten rows agree to the last digit of the paper, with the same vocabulary: 41,004 to 41,208 pieces, and not the "about
+    37,000" of Vaswani et al. (2017, section 5.1). The big model alone would have had 35,368 to 36,344. With the
+    vocabulary of the others, its own sizes make 218 million, and no vocabulary makes both figures true.
     """
     bounds = {}
     for row, millions in COUNTED.items():
@@ -89,7 +89,10 @@ def test_one_vocabulary_gives_all_counts_of_table_3_but_that_of_the_big_model() 
 
 @pytest.mark.parametrize("row", [row for row in COUNTED if row != "big"])
 def test_the_counts_of_table_3(row: str) -> None:
-    """With a vocabulary of which the paper's figures are true, and in steps from the base model with any other."""
+    """Counts agree for a vocabulary that makes the paper's figures true.
+
+    Differences from the base model agree for any vocabulary.
+    """
     assert round(parameters(row, 41_100) / 1e6) == COUNTED[row]
     if load_recipe(f"table3-{row}").model.d_model == 512:
         step = parameters(row, 37_000) - parameters("base", 37_000)
@@ -139,7 +142,10 @@ TRAINED = {
 
 @pytest.mark.parametrize("name", RECURRENT)
 def test_the_published_recurrent_models(name: str) -> None:
-    """Bahdanau et al. 2015, 4.2 and A.2.3; Sutskever et al. 2014, 3.4; Luong et al. 2015, 4.1."""
+    """Sources: Bahdanau et al. 2015, sections 4.2 and A.2.3.
+
+    Sutskever et al. 2014, section 3.4. Luong et al. 2015, section 4.1.
+    """
     cell, attention, embedding, hidden, layers, both_ways, is_reversed, words = RECURRENT[name]
     config = load_recipe(name)
     model, rnn = config.model, config.model.rnn
@@ -157,7 +163,10 @@ def test_the_published_recurrent_models(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_the_published_recurrent_training(name: str) -> None:
-    """Bahdanau et al. 2015, 4.1, B.2 and Table 2; Sutskever et al. 2014, 3.1 and 3.4; Luong et al. 2015, 4.1."""
+    """Sources: Bahdanau et al. 2015, sections 4.1, B.2 and Table 2.
+
+    Sutskever et al. 2014, sections 3.1 and 3.4. Luong et al. 2015, section 4.1.
+    """
     *vocabularies, sentences, updates, norm, optimizer = TRAINED[name]
     config = load_recipe(name)
     tokenizer, train = config.tokenizer, config.train
@@ -173,7 +182,7 @@ def test_the_published_recurrent_training(name: str) -> None:
 
 
 def test_sutskever_et_al_count_as_many_parameters() -> None:
-    """384 million, of which 64 million are in the eight layers (section 3.4)."""
+    """It has 384 million weights, 64 million of them in the eight layers (Sutskever et al. 2014, section 3.4)."""
     with torch.device("meta"):
         model = build_model(load_recipe("seq2seq-fixed").model, 80_000, source_vocab_size=160_000)
     assert round(count_parameters(model) / 1e6) == 384
@@ -186,7 +195,7 @@ def test_sutskever_et_al_count_as_many_parameters() -> None:
     [(name, "wmt14-en-de-base" if name == "seq2seq-dot" else "wmt14-en-fr-base") for name in RECURRENT],
 )
 def test_they_read_the_same_corpora_as_the_transformer(name: str, same: str) -> None:
-    """Whose addresses, members and checksums are tested below."""
+    """The addresses, members and checksums of the Transformer's corpora are tested below."""
     mine, theirs = load_recipe(name), load_recipe(same)
     assert mine.corpus.train == theirs.corpus.train and mine.corpus.licence == theirs.corpus.licence
     assert mine.languages == theirs.languages
@@ -221,7 +230,7 @@ MEMBERS = {
     "un": [f"un/undoc.2000.{two}-en.{one}" for two in ("es", "fr") for one in (two, "en")],
     "giga-fren": ["giga-fren.release2.fixed.en.gz", "giga-fren.release2.fixed.fr.gz"],
 }
-"""What the archives hold, each name as the published readers of these corpora have it."""
+"""Members of the archives, each by the name that the published readers of these corpora use."""
 
 
 def corpora() -> Iterator[tuple[PipelineConfig, ParallelCorpus]]:
@@ -238,7 +247,7 @@ def test_the_two_sides_are_found_in_each_archive(
 ) -> None:
     resolution = resolve_here(corpus, config.languages)
     assert resolution
-    assert resolution.files == (WantedFile(corpus.address, "both", sha256=corpus.sha256),)
+    assert resolution.files == (RequestedFile(corpus.address, "both", sha256=corpus.sha256),)
     assert len(corpus.sha256) == 64
     path = tmp_path / corpus.address.rpartition("/")[2]
     with tarfile.open(path, "w:gz" if path.suffix == ".tgz" else "w") as archive:

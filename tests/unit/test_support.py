@@ -1,4 +1,4 @@
-"""The machinery of the tests keeps its word: forks are processes as others are, and a change reaches its tests."""
+"""The machinery of the tests works: forks behave as other processes, and a change reaches its tests."""
 
 import functools
 import os
@@ -81,7 +81,7 @@ def test_only_files_whose_costs_fit_together_are_chosen(tmp_path: Path, monkeypa
     assert reach.chosen(["a", "b", "c", "d"], seconds=3) == (["a", "c", "d"], 1)
 
 
-def test_the_costs_of_children_are_those_of_a_test(tmp_path: Path) -> None:
+def test_the_costs_of_children_match_a_test(tmp_path: Path) -> None:
     before = costs.spent()
     process: Any = subprocess.Popen(["sh", "-c", "while :; do :; done"])
     try:
@@ -125,7 +125,7 @@ def test_nothing_outlives_a_run_that_is_ended(number: int | None, workers: str, 
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTEST_ADDOPTS": ""}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # others take seconds to import
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    # Whoever runs the tests in the background may have SIGINT ignored, which children inherit
+    # If the tests run in the background, SIGINT may be ignored, which children inherit
     heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     run = subprocess.Popen(
         command, cwd=tmp_path, env=environment, start_new_session=True, text=True, preexec_fn=heed, **pipes

@@ -1,4 +1,4 @@
-"""A bundle translates any text, line by line, without torch; a damaged one is refused."""
+"""A bundle translates any text, line by line, without torch. A damaged one is refused."""
 
 import json
 import math
@@ -13,11 +13,13 @@ import pytest
 import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sacrebleu.metrics import CHRF
 
 from nmt_core.bundle import sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.corpus.normalize import normalise
 from nmt_core.errors import ConfigError, DataError, ModelError
+from nmt_core.search.hypothesis import length_penalty
 from nmt_core.spelling import UnicodeForm
 from nmt_core.translator import Translator, _tidied
 
@@ -32,7 +34,7 @@ def translator(tiny_bundle: Path) -> Translator:
 
 @pytest.fixture
 def broken(tiny_bundle: Path, tmp_path: Path) -> Path:
-    """A copy of the bundle, to be damaged."""
+    """Copy of the bundle, to be damaged."""
     return Path(shutil.copytree(tiny_bundle, tmp_path / "bundle"))
 
 
@@ -112,10 +114,10 @@ def test_any_text_gives_one_line_per_line(translator: Translator, lines: list[st
 
 
 def test_further_translations_come_with_the_best(tiny_bundle: Path) -> None:
-    knobs = {"beam_size": 4, "max_length_offset": 30}
-    several = Translator.load(tiny_bundle, changed(n_best=3, **knobs)).translate(LINES)
+    options = {"beam_size": 4, "max_length_offset": 30}
+    several = Translator.load(tiny_bundle, changed(n_best=3, **options)).translate(LINES)
     assert [one.text for one in several] == [
-        one.text for one in Translator.load(tiny_bundle, changed(**knobs)).translate(LINES)
+        one.text for one in Translator.load(tiny_bundle, changed(**options)).translate(LINES)
     ]
     assert max(len(one.alternatives) for one in several) == 2
     for one in several:
@@ -123,8 +125,8 @@ def test_further_translations_come_with_the_best(tiny_bundle: Path) -> None:
         assert one.status != "empty" or not one.alternatives
 
 
-def changed(**knobs: object) -> SearchConfig:
-    return SearchConfig.model_validate(QUICK.model_dump() | knobs)
+def changed(**options: object) -> SearchConfig:
+    return SearchConfig.model_validate(QUICK.model_dump() | options)
 
 
 def test_a_source_prefix_comes_before_every_line(translator: Translator, tiny_bundle: Path) -> None:
@@ -190,7 +192,7 @@ def test_a_prefix_that_cannot_be_spelt_is_left_out_and_said(translator: Translat
 
 
 @pytest.mark.parametrize(
-    ("knobs", "message"),
+    ("options", "message"),
     [
         (
             {"source_prefix": "<2\u03a9>"},
@@ -203,21 +205,21 @@ def test_a_prefix_that_cannot_be_spelt_is_left_out_and_said(translator: Translat
         ),
     ],
 )
-def test_a_prefix_that_cannot_be_is_refused(knobs: dict[str, str], message: str, tiny_bundle: Path) -> None:
+def test_a_prefix_that_cannot_be_is_refused(options: dict[str, str], message: str, tiny_bundle: Path) -> None:
     with pytest.raises(ConfigError, match=message):
-        Translator.load(tiny_bundle, changed(**knobs))
+        Translator.load(tiny_bundle, changed(**options))
 
 
 def test_samples_are_the_same_whatever_the_batch_and_the_thread(tiny_bundle: Path) -> None:
-    knobs = {"method": "sample", "n_best": 2}
-    found = Translator.load(tiny_bundle, changed(**knobs)).translate(LINES * 4)
+    options = {"method": "sample", "n_best": 2}
+    found = Translator.load(tiny_bundle, changed(**options)).translate(LINES * 4)
     assert found[: len(LINES)] * 4 == found, "the same line gives the same sample"
-    others = Translator.load(tiny_bundle, changed(batch_tokens=16, **knobs), threads=3).translate(LINES[::-1])[::-1]
+    others = Translator.load(tiny_bundle, changed(batch_tokens=16, **options), threads=3).translate(LINES[::-1])[::-1]
     assert [one.text for one in others] == [one.text for one in found[: len(LINES)]]
     assert [one.alternatives[0].text for one in others if one.text] == [
         one.alternatives[0].text for one in found[: len(LINES)] if one.text
     ]
-    reseeded = Translator.load(tiny_bundle, changed(seed=2, **knobs)).translate(LINES)
+    reseeded = Translator.load(tiny_bundle, changed(seed=2, **options)).translate(LINES)
     assert [one.text for one in reseeded] != [one.text for one in found[: len(LINES)]]
 
 
@@ -354,7 +356,7 @@ def test_who_wants_no_scores_gets_the_same_translations(tiny_bundle: Path) -> No
 
 
 @pytest.mark.parametrize("search", [QUICK, SearchConfig(method="sample", max_length_offset=4)])
-def test_a_search_that_ranks_by_scores_has_them_even_if_nobody_wants_them(
+def test_a_search_that_ranks_by_scores_has_them_even_if_they_are_not_requested(
     search: SearchConfig, tiny_bundle: Path
 ) -> None:
     wanted, unwanted = (
@@ -448,7 +450,7 @@ def translate_with(folder: Path, share: float, sentences: list[str], **search: o
 
 
 @pytest.mark.parametrize("method", ["beam", "sample"])
-def test_translations_of_a_line_are_made_of_those_of_its_sentences(method: str, tiny_bundle: Path) -> None:
+def test_translations_of_a_line_are_made_of_its_sentences_translations(method: str, tiny_bundle: Path) -> None:
     search = changed(beam_size=4, n_best=3, method=method, max_length_offset=12, split_sentences="always")
     translator = Translator.load(tiny_bundle, search)
     line = translator.translate(" ".join(SENTENCES))
@@ -460,7 +462,7 @@ def test_translations_of_a_line_are_made_of_those_of_its_sentences(method: str, 
     assert len({line.text, *(other.text for other in line.alternatives)}) == 3
 
 
-def test_alignments_of_a_line_are_those_of_its_sentences(tiny_bundle: Path) -> None:
+def test_alignments_of_a_line_match_its_sentences(tiny_bundle: Path) -> None:
     translator = Translator.load(tiny_bundle, changed(alignments="words", split_sentences="always"))
     line = translator.translate("\n".join(SENTENCES))
     assert line.alignment and line.alignment.links
@@ -494,3 +496,45 @@ def test_unknown_marks_within_a_sentence_do_not_cut_it(translator: Translator) -
     found = translator.translate("the cat “sees” a dog. ”")
     assert found.text.startswith(translator.translate("the cat sees a dog.").text)
     assert found.text.endswith(" ”") and "“" not in found.text
+
+
+@pytest.mark.parametrize("method", ["sample", "beam"])
+def test_the_candidate_is_chosen_that_is_most_like_the_others(tiny_bundle: Path, method: str) -> None:
+    search = QUICK.model_copy(update={"method": method, "beam_size": 6, "n_best": 6, "temperature": 1.5})
+    plain = Translator.load(tiny_bundle, search)
+    reranked = plain.with_search(rerank="mbr", candidates=6, n_best=2)
+    metric, moved = CHRF(), 0
+    for line in LINES:
+        candidates, found = plain.translate(line).choices, reranked.translate(line)
+        weights = [1.0] * len(candidates)
+        if method == "beam":
+            penalties = [length_penalty(one.tokens + 1, search.length_penalty) for one in candidates]
+            if found.status == "unfinished":  # without an end mark
+                penalties = [length_penalty(one.tokens, search.length_penalty) for one in candidates]
+            weights = [math.exp(one.score * own) for one, own in zip(candidates, penalties, strict=True)]
+        expected = {
+            one.text: sum(
+                weight * metric.sentence_score(one.text, [other.text]).score
+                for other, weight in zip(candidates, weights, strict=True)
+            )
+            for one in candidates
+        }
+        if found.status == "empty":
+            continue
+        assert expected[found.text] == pytest.approx(max(expected.values()), rel=1e-6)
+        assert found.score == pytest.approx(next(one.score for one in candidates if one.text == found.text), abs=1e-4)
+        assert len(found.choices) == min(2, len(expected))
+        moved += found.text != candidates[0].text
+    assert moved, "the first candidate is not always the one that is chosen"
+    together = [one.text for one in reranked.translate(LINES)]
+    assert together == [reranked.translate(line).text for line in LINES]
+
+
+def test_sentences_of_a_line_are_reranked_one_by_one(tiny_bundle: Path) -> None:
+    search = QUICK.model_copy(
+        update={"method": "sample", "rerank": "mbr", "candidates": 8, "split_sentences": "always"}
+    )
+    translator = Translator.load(tiny_bundle, search)
+    first, second = translator.translate("the cat sees a dog."), translator.translate("a big house.")
+    both = translator.translate("the cat sees a dog. a big house.")
+    assert both.text == f"{first.text} {second.text}"

@@ -1,4 +1,4 @@
-"""A bundle says how its text is cut before the tokenizer, and the translator cuts it so."""
+"""A bundle records how its text is cut before the tokenizer, and the translator cuts it in this way."""
 
 import json
 import shutil
@@ -30,13 +30,13 @@ LINES = ["나는 학생이다.", "학생은 책을 읽는다.", "", "나는 <b> 
 
 @pytest.fixture
 def bundle_with(tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job) -> Callable[..., Path]:
-    """A bundle with random weights, of a tokenizer that cuts text before."""
+    """Bundle with random weights, whose tokenizer cuts text before SentencePiece."""
 
-    def make(**knobs: Any) -> Path:
+    def make(**options: Any) -> Path:
         out = tmp_path / "bundle"
         out.mkdir()
         config: PipelineConfig = make_config(
-            tokenizer={"vocab_size": 700, "user_symbols": ("<2en>", "<b>"), **knobs},
+            tokenizer={"vocab_size": 700, "user_symbols": ("<2en>", "<b>"), **options},
             languages={"source": "ko", "target": "en"},
         )
         swapped = Artifact("split", "0" * 32, tmp_path / "split")

@@ -1,4 +1,4 @@
-"""A translator with a glossary: the translations of terms are in its translations, and all else is as without."""
+"""A translator with a glossary: translations contain the translations of terms, and everything else stays the same."""
 
 from pathlib import Path
 

@@ -9,11 +9,11 @@ from nmt_core.corpus.scripts import is_unit
 from nmt_core.unspaced import UNSPACED
 
 _OF_NO_SCRIPT = {"\u3006", "\uff9e", "\uff9f"}
-"""A mark of letters and two marks of half-width Kana, which Unicode counts to no script."""
+"""A mark of letters and two marks of half-width Kana, which Unicode assigns to no script."""
 
 
 def test_both_name_the_same_letters() -> None:
-    """The letters of an old Unicode: Python and polars know different new ones."""
+    """Letters of an old Unicode: Python and polars know different new ones."""
     letters = [
         chr(code)
         for code in range(sys.maxunicode + 1)

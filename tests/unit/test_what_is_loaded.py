@@ -1,4 +1,4 @@
-"""Nothing that is loaded can run code, and no secret is in a file; what ruff's rules (S) see is left to them."""
+"""No file that is loaded can run code, and no secret is in a file. What ruff's rules (S) check is left to them."""
 
 import ast
 import re
@@ -26,7 +26,7 @@ def name(file: Path) -> str:
 
 
 def calls(file: Path) -> Iterator[tuple[str, ast.Call]]:
-    """Every call by its dotted name."""
+    """Return every call with its dotted name."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):
             yield ast.unparse(node.func), node
@@ -38,7 +38,7 @@ def says(call: ast.Call, keyword: str, value: object) -> bool:
 
 
 def test_nothing_is_unpickled() -> None:
-    """Beside what ruff finds: pickles under other names. `ruff` wants a reason where `pickle` itself is used."""
+    """Ruff finds `pickle` itself, and requires a reason for it. This test finds pickles under other names."""
     imported = {(name(file), module.partition(".")[0]) for file in FILES for module in imports_of(file)}
     assert [file for file, library in imported if library in PICKLING] == []
     assert {file for file, library in imported if library == "pickle"} == MAY_PICKLE
@@ -48,7 +48,7 @@ def test_nothing_is_unpickled() -> None:
 
 
 def unpickles(function: str, call: ast.Call) -> bool:
-    """Whether a call may run code that is in what it loads."""
+    """Return True if a call may run code that is in the data that it loads."""
     return (
         (function == "torch.load" and not says(call, "weights_only", True))
         or (function in {"numpy.load", "np.load"} and says(call, "allow_pickle", True))
@@ -57,7 +57,10 @@ def unpickles(function: str, call: ast.Call) -> bool:
 
 
 def test_archives_are_opened_in_one_place() -> None:
-    """`corpus/formats` bounds their size and refuses paths that lead out of them; nothing else unpacks anything."""
+    """`formats` bounds the size of archives and refuses paths that lead out of them.
+
+    No other package unpacks anything.
+    """
     elsewhere = [file for file in FILES if "corpus/formats" not in str(file)]
     unpacking = (".extractall", ".unpack_archive")
     assert [name(file) for file in elsewhere if any(call.endswith(unpacking) for call, _ in calls(file))] == []

@@ -60,7 +60,7 @@ class _Side:
         vocabulary = frequent([words], _COMES_OFTEN)
         size = len(vocabulary) + 2  # <unk> and the end of the sentence
         models = [
-            LanguageModel.learn(Sentences.of(each, vocabulary, _ORDER), size) for each in (words, words_of(general))
+            LanguageModel.learn(Sentences.of(text, vocabulary, _ORDER), size) for text in (words, words_of(general))
         ]
         return cls(vocabulary, models[0], models[1])
 

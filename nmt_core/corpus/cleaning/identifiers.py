@@ -48,9 +48,9 @@ class ByRecipe:
             ConfigError: the identifier cannot be loaded, or its result is not such a table.
         """
         distinct = text.unique().to_frame("text")
-        found = _identified(self.name, self.model, distinct["text"])
+        verdicts = _identified(self.name, self.model, distinct["text"])
         letters = language_id.letters_of(pl.col("text"), r"\p{Latin}")
-        table = distinct.with_columns(found).with_columns(letters=letters)
+        table = distinct.with_columns(verdicts).with_columns(letters=letters)
         is_short = language_id.letters_count(table["letters"]) <= language_id.SHORT
         accepted, others = language_id.alike(self.expected), language_id.alike(self.other)
         is_wrong = ~pl.col("language").is_in(accepted) & (1 - pl.col("probability") < self.min_probability)

@@ -109,11 +109,11 @@ class Identifier:
         second = self._second_looks(rows[doubtful], None if beside is None else beside.gather(doubtful), known)
         lean = pl.repeat(None, rows.height, dtype=pl.Float64, eager=True).scatter(doubtful, second["lean"])
         passes = passes.scatter(doubtful, second["passes"])
-        found = rows["first"].scatter(doubtful, second["language"])
+        languages = rows["first"].scatter(doubtful, second["language"])
         return (
             rows.select(
                 verdict=pl.struct(
-                    language=pl.when(passes & has_letters).then(pl.lit(self.expected)).otherwise(found),
+                    language=pl.when(passes & has_letters).then(pl.lit(self.expected)).otherwise(languages),
                     probability=pl.when(passes).then("probability").otherwise("highest"),
                     is_expected=passes,
                     lean=lean,
@@ -139,8 +139,8 @@ class Identifier:
             first.append(label.removeprefix(_MARK))
             highest.append(p)
             probability.append(sum([p for p, label in labels if label in accepted]))
-        found = {"first": first, "highest": highest, "probability": probability}
-        return pl.DataFrame(found, schema=_LOOK).with_columns(letters)
+        columns = {"first": first, "highest": highest, "probability": probability}
+        return pl.DataFrame(columns, schema=_LOOK).with_columns(letters)
 
     def _second_looks(self, rows: pl.DataFrame, beside: pl.Series | None, known: Known) -> pl.DataFrame:
         """Return the columns passes, language and lean of the sentences of which the first identifier is not sure."""
@@ -153,14 +153,14 @@ class Identifier:
         if known.undecided:
             is_short |= letters.str.contains(f"[{known.undecided}]") & ~letters.str.contains(f"[{known.scripts}]")
         cache: dict[str, tuple[bool, str, float | None]] = {}
-        found = []
+        verdicts = []
         for line, own_line, short in zip(letters.to_list(), own.to_list(), is_short.to_list(), strict=True):
             key = own_line if short else f" {line}"
             if key not in cache:
                 cache[key] = self._short(key, known) if short else self._long(line, known)
-            found.append(cache[key])
+            verdicts.append(cache[key])
         return pl.DataFrame(
-            found, schema={"passes": pl.Boolean, "language": pl.String, "lean": pl.Float64}, orient="row"
+            verdicts, schema={"passes": pl.Boolean, "language": pl.String, "lean": pl.Float64}, orient="row"
         )
 
     def _short(self, letters: str, known: Known) -> tuple[bool, str, float | None]:

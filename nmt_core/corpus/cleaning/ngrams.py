@@ -40,7 +40,7 @@ class Sentences:
         lengths = words.list.len().to_numpy().astype(np.int64) + 1
         flat = words.explode(empty_as_null=False).cast(pl.String)
         numbers = vocabulary.to_frame("word").with_row_index("number", offset=END + 1)
-        found = flat.to_frame("word").join(numbers, on="word", how="left", maintain_order="left")["number"]
+        numbers_of_words = flat.to_frame("word").join(numbers, on="word", how="left", maintain_order="left")["number"]
         ids = np.full(int(lengths.sum()) + (order - 1) * len(lengths), BEGIN, np.uint64)
         ends = np.cumsum(lengths + order - 1) - 1
         ids[ends] = END
@@ -48,7 +48,7 @@ class Sentences:
         is_word[ends] = False
         for place in range(order - 1):
             is_word[ends - lengths - place] = False
-        ids[is_word] = found.fill_null(UNKNOWN).to_numpy()
+        ids[is_word] = numbers_of_words.fill_null(UNKNOWN).to_numpy()
         return cls(ids, lengths, order)
 
     def keys(self) -> list[np.ndarray]:
@@ -131,5 +131,5 @@ class LanguageModel:
 
 def frequent(words: Sequence[pl.Series], at_least: int) -> pl.Series:
     """Return the words that occur at least `at_least` times, sorted."""
-    flat = pl.concat([each.explode(empty_as_null=False) for each in words]).rename("word")
+    flat = pl.concat([sentences.explode(empty_as_null=False) for sentences in words]).rename("word")
     return flat.value_counts(name="count").filter(pl.col("count") >= at_least)["word"].sort()

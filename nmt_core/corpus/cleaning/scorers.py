@@ -96,8 +96,8 @@ def version(kind: Kind, name: str) -> str:
     module, colon, _ = name.partition(":")
     if colon:
         return _sha256_of_module(module)
-    found = metadata.entry_points(group=f"nmt_pipeline.{kind}", name=name)
-    return next((point.dist.version for point in found if point.dist), "")
+    points = metadata.entry_points(group=f"nmt_pipeline.{kind}", name=name)
+    return next((point.dist.version for point in points if point.dist), "")
 
 
 def files_of(command: str) -> dict[str, str]:
@@ -148,8 +148,8 @@ def _file_of(module: str) -> Path | None:
     for part in module.split("."):
         name = f"{name}.{part}" if name else part
         try:
-            found = (finder.find_spec(name, path) for finder in sys.meta_path)
-            spec = next(filter(None, found), None)
+            specs = (finder.find_spec(name, path) for finder in sys.meta_path)
+            spec = next(filter(None, specs), None)
         except (ImportError, AttributeError, ValueError):  # raised by the stage when it imports the module
             return None
         if spec is None:
@@ -183,18 +183,18 @@ def load(kind: Kind, name: str) -> object:
 
 
 def _checked(result: object, pairs: int, kind: Kind, name: str) -> pl.Series:
-    wanted = "a polars Series with " + ("a number" if kind == "scorers" else "true or false") + " for each pair"
+    expected = "a polars Series with " + ("a number" if kind == "scorers" else "true or false") + " for each pair"
     if not isinstance(result, pl.Series):
-        found = f"a {type(result).__name__}"
+        problem = f"a {type(result).__name__}"
     elif len(result) != pairs:
-        found = f"{counted(len(result), 'value')} for {counted(pairs, 'pair')}"
+        problem = f"{counted(len(result), 'value')} for {counted(pairs, 'pair')}"
     elif kind == "scorers" and result.dtype.is_numeric():
         return result.cast(pl.Float64)
     elif kind == "filters" and result.dtype == pl.Boolean:
         return result
     else:
-        found = f"values of type {result.dtype}"
-    raise ConfigError(f"{_place(kind, name)}: returned {found}: it must return {wanted}")
+        problem = f"values of type {result.dtype}"
+    raise ConfigError(f"{_place(kind, name)}: returned {problem}: it must return {expected}")
 
 
 def _scores_by_program(rule: ScoreRule, pairs: pl.DataFrame) -> pl.Series:
@@ -211,14 +211,14 @@ def _scores_by_program(rule: ScoreRule, pairs: pl.DataFrame) -> pl.Series:
             "the command"
         ) from None
     if done.returncode:
-        raise ConfigError(f"{place}: ended with exit code {done.returncode}{_last_words(done.stderr)}: run it by hand")
+        raise ConfigError(f"{place}: ended with exit code {done.returncode}{last_words(done.stderr)}: run it by hand")
     written = done.stdout.decode("utf-8", "replace").splitlines()
     texts = pl.Series(written, dtype=pl.String).str.strip_chars()
     scores = texts.cast(pl.Float64, strict=False)
     if len(scores) != pairs.height:
         raise ConfigError(
             f"{place}: wrote {counted(len(scores), 'line')} for {counted(pairs.height, 'pair')}"
-            f"{_last_words(done.stderr)}: it must write one number for each line that it reads"
+            f"{last_words(done.stderr)}: it must write one number for each line that it reads"
         )
     if scores.has_nulls():
         line = int(scores.is_null().arg_true()[0])
@@ -229,7 +229,7 @@ def _scores_by_program(rule: ScoreRule, pairs: pl.DataFrame) -> pl.Series:
     return scores
 
 
-def _last_words(stderr: bytes) -> str:
+def last_words(stderr: bytes) -> str:
     """Return the last line that a program wrote to its standard error, for a message."""
     lines = stderr.decode("utf-8", "replace").strip().splitlines()
     return f" ({lines[-1].strip()[:_SHOWN]})" if lines else ""

@@ -9,16 +9,16 @@ from nmt_core.corpus.cleaning.filters.scripts import letters_of
 
 def notes(clean: CleanConfig, pair: LanguagesConfig) -> list[str]:
     """Return a line for each side and each active filter that does not support the side's language."""
-    found: list[str] = []
+    lines: list[str] = []
     for side in SIDES:
         code = getattr(pair, side)
         other = pair.target if side == "source" else pair.source
         place = f"{code}, the {side} side's language,"
         if clean.limit("min_language_probability", side) and not clean.identifier:
-            found += _of_identification(place, code, other)
+            lines += _of_identification(place, code, other)
         if clean.limit("min_script_share", side) and letters_of(code, pair.script(side)) is None:
-            found.append(f"{place} is written in an unknown script: clean.min_script_share checks only the other side")
-    return found
+            lines.append(f"{place} is written in an unknown script: clean.min_script_share checks only the other side")
+    return lines
 
 
 def _of_identification(place: str, code: str, other: str) -> Iterator[str]:

@@ -24,7 +24,7 @@ from nmt_core.store import storage
 DUPLICATE = "duplicate"
 TOO_MANY_OF_SOURCE = "too_many_of_source"
 TOO_MANY_OF_TARGET = "too_many_of_target"
-KNOBS = {
+REMEDIES = {
     DUPLICATE: "clean.deduplicate",
     minhash.REASON: "clean.near_duplicates",
     TOO_MANY_OF_SOURCE: "clean.max_per_source",

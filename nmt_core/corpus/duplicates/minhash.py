@@ -88,11 +88,11 @@ class Band:
         sizes = np.diff(starts, append=len(rows))
         is_small = np.repeat(sizes <= _SMALL_GROUP, sizes)
         group = np.repeat(np.arange(len(starts)), sizes)
-        found = [self._alike_in_groups(records, rows[is_small], group[is_small])]
+        losers = [self._alike_in_groups(records, rows[is_small], group[is_small])]
         for number in np.flatnonzero(sizes > _SMALL_GROUP):
             large = slice(starts[number], starts[number] + sizes[number])
-            found.append(self._alike_in_one_group(records, rows[large]))
-        lost, keepers = zip(*found, strict=True)
+            losers.append(self._alike_in_one_group(records, rows[large]))
+        lost, keepers = zip(*losers, strict=True)
         return np.concatenate(lost), np.concatenate(keepers)
 
     @property

@@ -142,8 +142,8 @@ def run(
 
 def buckets_for(shards: int) -> int:
     """Return the number of buckets, a power of two, with which a bucket is no larger than two shards."""
-    wanted = -(-shards // _SHARDS_PER_BUCKET)
-    return min(_MOST_BUCKETS, 1 << max(0, wanted - 1).bit_length())
+    buckets = -(-shards // _SHARDS_PER_BUCKET)
+    return min(_MOST_BUCKETS, 1 << max(0, buckets - 1).bit_length())
 
 
 def drops_url(scratch: str, name: str, shard: int) -> str:

@@ -35,7 +35,7 @@ _BOTH_SIDED = re.compile(
 
 
 @dataclass(frozen=True)
-class WantedFile:
+class RequestedFile:
     """A file to fetch, or the part of a file that holds one side."""
 
     address: str
@@ -56,7 +56,7 @@ class WantedFile:
 class Resolution:
     """Files of one corpus, with the licence and citation given by its owners."""
 
-    files: tuple[WantedFile, ...]
+    files: tuple[RequestedFile, ...]
     licence: str = ""
     citation: str = ""
     url: str = ""
@@ -110,23 +110,23 @@ def resolve_here(corpus: ParallelCorpus, languages: LanguagesConfig) -> Resoluti
     """
     if corpus.source:
         hashes = {"source": corpus.source_sha256, "target": corpus.target_sha256}
-        wanted = [WantedFile(getattr(corpus, side), side, sha256=hashes[side]) for side in SIDES]
-        for file in wanted:
+        files = [RequestedFile(getattr(corpus, side), side, sha256=hashes[side]) for side in SIDES]
+        for file in files:
             _refuse_many(file.address)
-        return Resolution(tuple(wanted))
+        return Resolution(tuple(files))
     scheme = scheme_of(corpus.address)
     if scheme in SHORT or (scheme and is_pattern(corpus.address)):
         return None
     path = local_path(corpus.address)
     if scheme or not (path.is_dir() or is_pattern(corpus.address)):
-        return Resolution((WantedFile(corpus.address, "both", sha256=corpus.sha256),))
+        return Resolution((RequestedFile(corpus.address, "both", sha256=corpus.sha256),))
     if corpus.sha256:
         raise DataError(f"{corpus.address}: means several files, which one sha256 cannot describe: remove sha256")
     if path.is_dir():
-        found = sorted(str(file) for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
-        return Resolution(tuple(in_pairs(found, languages, corpus.address, only_data=True)))
-    found = sorted(str(file) for file in _glob(path) if file.is_file())
-    return Resolution(tuple(in_pairs(found, languages, corpus.address, only_data=False)))
+        names = sorted(str(file) for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+        return Resolution(tuple(in_pairs(names, languages, corpus.address, only_data=True)))
+    names = sorted(str(file) for file in _glob(path) if file.is_file())
+    return Resolution(tuple(in_pairs(names, languages, corpus.address, only_data=False)))
 
 
 def resolve_alone(corpus: MonolingualCorpus) -> Resolution | None:
@@ -140,23 +140,23 @@ def resolve_alone(corpus: MonolingualCorpus) -> Resolution | None:
         return None
     path = local_path(corpus.address)
     if scheme or not (path.is_dir() or is_pattern(corpus.address)):
-        return Resolution((WantedFile(corpus.address, corpus.side, sha256=corpus.sha256, alone=True),))
+        return Resolution((RequestedFile(corpus.address, corpus.side, sha256=corpus.sha256, alone=True),))
     if corpus.sha256:
         raise DataError(f"{corpus.address}: means several files, which one sha256 cannot describe: remove sha256")
     candidates = path.iterdir() if path.is_dir() else _glob(path)
-    found = sorted(str(file) for file in candidates if file.is_file() and not file.name.startswith("."))
-    if not found:
+    names = sorted(str(file) for file in candidates if file.is_file() and not file.name.startswith("."))
+    if not names:
         raise DataError(f"{corpus.address}: holds no file: correct the address")
-    return Resolution(tuple(WantedFile(name, corpus.side, alone=True) for name in found))
+    return Resolution(tuple(RequestedFile(name, corpus.side, alone=True) for name in names))
 
 
-def only(side: Side, found: Resolution) -> Resolution:
+def only(side: Side, resolution: Resolution) -> Resolution:
     """Return the files of parallel text that hold a side, to be read alone."""
-    files = tuple(replace(file, side=side, alone=True) for file in found.files if file.side in (side, "both"))
-    return replace(found, files=files)
+    files = tuple(replace(file, side=side, alone=True) for file in resolution.files if file.side in (side, "both"))
+    return replace(resolution, files=files)
 
 
-def in_pairs(names: list[str], languages: LanguagesConfig, address: str, *, only_data: bool) -> list[WantedFile]:
+def in_pairs(names: list[str], languages: LanguagesConfig, address: str, *, only_data: bool) -> list[RequestedFile]:
     """Return the files with their sides: `x.en` and `x.de` are the sides of a pair, and any other file holds both.
 
     With `only_data`, a file is left out if it is not half of a pair and has no suffix of a table or an archive. A
@@ -190,8 +190,8 @@ def in_pairs(names: list[str], languages: LanguagesConfig, address: str, *, only
             f"{address}: holds no text: looked for files that end in .{languages.source} and .{languages.target}, or "
             "hold both sides (.tsv, .jsonl, .tmx, .parquet, .zip...)"
         )
-    wanted = [WantedFile(sides[side], side) for _, sides in sorted(halves.items()) for side in SIDES]
-    return wanted + [WantedFile(name, "both") for name in whole]
+    files = [RequestedFile(sides[side], side) for _, sides in sorted(halves.items()) for side in SIDES]
+    return files + [RequestedFile(name, "both") for name in whole]
 
 
 def _fit_of_suffix(name: str, language: str) -> int:

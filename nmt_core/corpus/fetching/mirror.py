@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from nmt_core.corpus.fetching.addresses import WantedFile, local_path, name_in, scheme_of
+from nmt_core.corpus.fetching.addresses import RequestedFile, local_path, name_in, scheme_of
 from nmt_core.errors import DataError
 from nmt_core.store.digests import sha256_of
 
@@ -43,26 +43,26 @@ class Mirror:
         named = [path for path in named if path.is_file()]
         if not sha256:
             return named[0] if named else None
-        if found := next((path for path in named if sha256_of(path) == sha256), None):
-            return found
+        if match := next((path for path in named if sha256_of(path) == sha256), None):
+            return match
         others = sorted(path for path in self._folder.iterdir() if path.is_file() and path not in named)
         return self._with_hash(address, sha256, [path for path in others if size in (0, path.stat().st_size)])
 
     def _with_hash(self, address: str, sha256: str, files: list[Path]) -> Path | None:
         """Return the first file with this content. Only one thread searches, since others would read the same files."""
         read, total = 0, sum(path.stat().st_size for path in files)
-        found = None
+        match = None
         with self._looking:
             for path in files:
                 self._on_look(address, read, total)
                 if sha256_of(path) == sha256:
-                    found = path
+                    match = path
                     break
                 read += path.stat().st_size
             self._on_look(address, total, total)
-        return found
+        return match
 
-    def find_here(self, file: WantedFile) -> Path:
+    def find_here(self, file: RequestedFile) -> Path:
         """Return a file of this machine, from the mirror or by its path.
 
         Raises:

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from nmt_core import formats
-from nmt_core.corpus.fetching.addresses import WEB, WantedFile, name_in, scheme_of
+from nmt_core.corpus.fetching.addresses import WEB, RequestedFile, name_in, scheme_of
 from nmt_core.corpus.fetching.fetcher import Fetcher, NotThereError
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.corpus.fetching.mirror import Mirror
@@ -69,28 +69,28 @@ class Supply:
     _fetched: dict[str, str] = field(default_factory=dict)
     _change: threading.Lock = field(default_factory=threading.Lock)
 
-    def bring(self, wanted: WantedFile, to: Path, *, short: bool) -> Supplied:
+    def bring(self, file: RequestedFile, to: Path, *, short: bool) -> Supplied:
         """Put a file at `to`, plus the suffix that matches its content.
 
         Args:
-            wanted: the file.
+            file: the file.
             to: its path, without a suffix.
             short: True if a short address led to it. Its hash is then recorded in the lock file even if it is known.
 
         Raises:
             DataError: the file cannot be fetched, or is not the one that the recipe or the lock file expects.
         """
-        if not scheme_of(wanted.address):
-            path = self.mirror.find_here(wanted)
-            return self._place(path, wanted, self._checked(path, wanted), to)
+        if not scheme_of(file.address):
+            path = self.mirror.find_here(file)
+            return self._place(path, file, self._checked(path, file), to)
         try:
-            supplied = self._from_the_net(wanted, to, short)
+            supplied = self._from_the_net(file, to, short)
         except NotThereError:
-            if not wanted.otherwise:
+            if not file.otherwise:
                 raise
-            return self.bring(replace(wanted, address=wanted.otherwise, otherwise=""), to, short=short)
-        if short or not wanted.sha256:
-            self.lock.record(wanted.address, supplied.sha256, supplied.path.stat().st_size)
+            return self.bring(replace(file, address=file.otherwise, otherwise=""), to, short=short)
+        if short or not file.sha256:
+            self.lock.record(file.address, supplied.sha256, supplied.path.stat().st_size)
         return supplied
 
     def forget_parts(self) -> None:
@@ -99,30 +99,30 @@ class Supply:
             with part.held():
                 part.discard()
 
-    def _from_the_net(self, wanted: WantedFile, to: Path, short: bool) -> Supplied:
-        expected = wanted.sha256 or self.lock.sha256(wanted.address)
-        recorded = self.lock.bytes_of(wanted.address) if expected == self.lock.sha256(wanted.address) else 0
-        if mirrored := self.mirror.find(wanted.address, expected, recorded, by_last_part=not short):
-            return self._place(mirrored, wanted, self._checked(mirrored, wanted), to)
+    def _from_the_net(self, file: RequestedFile, to: Path, short: bool) -> Supplied:
+        expected = file.sha256 or self.lock.sha256(file.address)
+        recorded = self.lock.bytes_of(file.address) if expected == self.lock.sha256(file.address) else 0
+        if mirrored := self.mirror.find(file.address, expected, recorded, by_last_part=not short):
+            return self._place(mirrored, file, self._checked(mirrored, file), to)
         if expected and (path := self.earlier.find(expected)):
-            return self._place(path, wanted, expected, to)
+            return self._place(path, file, expected, to)
         if self.offline:
             raise DataError(
-                f"{wanted.address}: corpus.offline is set, and neither the mirror nor an earlier download has it: name "
+                f"{file.address}: corpus.offline is set, and neither the mirror nor an earlier download has it: name "
                 "a folder that holds it with --set corpus.mirror=FOLDER, or set corpus.offline=false"
             )
-        part = PartialFile(self.fetcher.folder, wanted.address, name_in(wanted.address))
+        part = PartialFile(self.fetcher.folder, file.address, name_in(file.address))
         with part.held():
-            self._complete(part, expected or self._fetched.get(wanted.address, ""))
+            self._complete(part, expected or self._fetched.get(file.address, ""))
             try:
-                sha256 = self._checked(part.path, wanted)
-                self.lock.check(wanted.address, sha256)
-                supplied = self._place(part.path, wanted, sha256, to)
+                sha256 = self._checked(part.path, file)
+                self.lock.check(file.address, sha256)
+                supplied = self._place(part.path, file, sha256, to)
             except DataError:
                 part.discard()  # it is complete, and wrong
                 raise
         with self._change:
-            self._parts[wanted.address], self._fetched[wanted.address] = part, sha256
+            self._parts[file.address], self._fetched[file.address] = part, sha256
         return supplied
 
     def _complete(self, part: PartialFile, expected: str) -> None:
@@ -134,24 +134,24 @@ class Supply:
         else:
             object_stores.fetch(part, self.fetcher.on_bytes, self.fetcher.stop)
 
-    def _checked(self, path: Path, wanted: WantedFile) -> str:
+    def _checked(self, path: Path, file: RequestedFile) -> str:
         """Return the hash of a file after checking it."""
         sha256 = sha256_of(path)
-        if wanted.sha256 and sha256 != wanted.sha256:
+        if file.sha256 and sha256 != file.sha256:
             raise DataError(
-                f"{wanted.address} has sha256 {sha256}, but {wanted.sha256} is expected: fetch the file again, or "
+                f"{file.address} has sha256 {sha256}, but {file.sha256} is expected: fetch the file again, or "
                 "correct the recipe if the text was meant to change"
             )
-        if wanted.md5 and (found := _md5_of(path)) != wanted.md5:
+        if file.md5 and (md5 := _md5_of(path)) != file.md5:
             raise DataError(
-                f"{wanted.address} has md5 {found}, but {wanted.md5} is published: fetch the file again, or name "
+                f"{file.address} has md5 {md5}, but {file.md5} is published: fetch the file again, or name "
                 "another source of it"
             )
         return sha256
 
-    def _place(self, path: Path, wanted: WantedFile, sha256: str, to: Path) -> Supplied:
+    def _place(self, path: Path, file: RequestedFile, sha256: str, to: Path) -> Supplied:
         """Link files that this package owns, and copy files that others may change."""
-        place = to.with_name(to.name + _suffix_of(path, wanted))
+        place = to.with_name(to.name + _suffix_of(path, file))
         place.unlink(missing_ok=True)  # an earlier run may have left a link, which must not be written to
         held = self.earlier.find(sha256)
         if held:
@@ -159,19 +159,19 @@ class Supply:
                 self.reused += 1
         if held or path.is_relative_to(self.fetcher.folder):
             storage.link(held or path, place)
-            return Supplied(place, sha256, wanted.address)
+            return Supplied(place, sha256, file.address)
         shutil.copyfile(path, place)
         if sha256_of(place) != sha256:
-            raise DataError(f"{wanted.address}: {path} changed while it was copied: run the same command again")
-        return Supplied(place, sha256, wanted.address)
+            raise DataError(f"{file.address}: {path} changed while it was copied: run the same command again")
+        return Supplied(place, sha256, file.address)
 
 
-def _suffix_of(path: Path, wanted: WantedFile) -> str:
+def _suffix_of(path: Path, file: RequestedFile) -> str:
     """Return the suffix that matches the content. The name only distinguishes a table from lines."""
     try:
-        return formats.looks_like(path, wanted.side, name_in(wanted.address), alone=wanted.alone).suffix
+        return formats.looks_like(path, file.side, name_in(file.address), alone=file.alone).suffix
     except DataError as error:  # it names a copy, but users know the file by its address
-        raise DataError(f"{wanted.address}: {str(error).removeprefix(f'{path}: ')}") from None
+        raise DataError(f"{file.address}: {str(error).removeprefix(f'{path}: ')}") from None
 
 
 def _md5_of(path: Path) -> str:

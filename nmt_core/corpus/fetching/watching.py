@@ -43,7 +43,7 @@ def watched(config: PipelineConfig) -> list[str]:
         DataError: an address is wrong.
     """
     lock = Lockfile(config.corpus.lock)
-    found: list[str] = []
+    addresses: list[str] = []
     parallel = (*config.corpus.train, *config.corpus.dev, *config.corpus.test)
     named: list[ParallelCorpus | MonolingualCorpus] = [*parallel, *config.corpus.monolingual]
     for corpus in named:
@@ -52,12 +52,12 @@ def watched(config: PipelineConfig) -> list[str]:
         else:
             resolution = resolve_here(corpus, config.languages)
         if resolution:
-            found += [file.address for file in resolution.files if not file.sha256]
+            addresses += [file.address for file in resolution.files if not file.sha256]
         elif scheme_of(corpus.address) in STORES:
-            found.append(corpus.address)
+            addresses.append(corpus.address)
         elif not corpus.sha256:
-            found += lock.files_of(short_key(corpus.address, config.languages))
-    return list(dict.fromkeys(found))
+            addresses += lock.files_of(short_key(corpus.address, config.languages))
+    return list(dict.fromkeys(addresses))
 
 
 def look(addresses: Iterable[str]) -> Look:

@@ -101,8 +101,8 @@ def carve(
 def _drawn(shards: Sequence[str], task: _Draw, workers: Workers) -> pl.DataFrame:
     """Return the pairs of all shards with the lowest draws. At most twice this number is held in memory."""
     drawn = pl.DataFrame()
-    for found in workers.map(_lowest, [replace(task, shard=shard, number=n) for n, shard in enumerate(shards)]):
-        drawn = pl.concat([drawn, found] if drawn.width else [found]).sort("draw", "shard", "row").head(task.pairs)
+    for lowest in workers.map(_lowest, [replace(task, shard=shard, number=n) for n, shard in enumerate(shards)]):
+        drawn = pl.concat([drawn, lowest] if drawn.width else [lowest]).sort("draw", "shard", "row").head(task.pairs)
     return drawn
 
 

@@ -22,7 +22,7 @@ from nmt_core.corpus.held_out import folding
 from nmt_core.spelling import Spelling
 
 REASON = "held_out"
-KNOB = "clean.decontaminate"
+REMEDY = "clean.decontaminate"
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, and far from any pattern in the hashes of words
 
@@ -90,8 +90,8 @@ class HeldOut:
 
     def _find_among_kept(self, pairs: pl.DataFrame) -> pl.Series:
         rows = pairs["reason"].is_null().arg_true()
-        found = pl.repeat(None, pairs.height, dtype=pl.String, eager=True).alias("held_out")
-        return found.scatter(rows, self.find(pairs[rows])) if rows.len() else found
+        held_out = pl.repeat(None, pairs.height, dtype=pl.String, eager=True).alias("held_out")
+        return held_out.scatter(rows, self.find(pairs[rows])) if rows.len() else held_out
 
     def find(self, pairs: pl.DataFrame) -> pl.Series:
         """Return the name of the first held-out set that each pair shares text with, or null (String).
@@ -100,7 +100,7 @@ class HeldOut:
         """
         if not self.names:
             return pl.repeat(None, pairs.height, dtype=pl.String, eager=True).alias("held_out")
-        found = np.full(pairs.height, len(self.names))  # this index means none
+        set_index = np.full(pairs.height, len(self.names))  # this index means none
         for side, language in self._languages.items():
             keys = folding.keys(pairs[side], language, pairs[f"{side}_key"])
             words = _Words.of(folding.folded(pairs[side], language), self._short)
@@ -110,8 +110,8 @@ class HeldOut:
                 for length, held_out in self._ngrams[name, side].items():
                     hashes, rows = runs[length]
                     hit[rows[pl.Series(hashes).is_in(pl.Series(held_out).implode()).to_numpy()]] = True
-                found[hit] = np.minimum(found[hit], position)
-        return pl.Series([*self.names, None], dtype=pl.String).gather(found).alias("held_out")
+                set_index[hit] = np.minimum(set_index[hit], position)
+        return pl.Series([*self.names, None], dtype=pl.String).gather(set_index).alias("held_out")
 
     def _runs(self, text: pl.Series, side: str) -> dict[int, Hashes]:
         """Return the hashes of the runs of words that reveal a held-out sentence, by their length in words."""

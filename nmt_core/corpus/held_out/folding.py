@@ -32,8 +32,8 @@ _DOTTED = frozenset({"az", "crh", "tr", "tt"})  # languages whose small I has a 
 
 def folded(text: pl.Series, language: str) -> pl.Series:
     """Return the text of a language (normalised, no nulls) with everything folded that may hide a sentence."""
-    rows, found = _changes(text, language)
-    return text.clone().scatter(rows, found) if rows.len() else text
+    rows, folded_text = _changes(text, language)
+    return text.clone().scatter(rows, folded_text) if rows.len() else text
 
 
 def keys(text: pl.Series, language: str, known: pl.Series | None = None) -> pl.Series:
@@ -47,8 +47,8 @@ def keys(text: pl.Series, language: str, known: pl.Series | None = None) -> pl.S
     """
     if known is None:
         return _keys(folded(text, language))
-    rows, found = _changes(text, language)
-    return known.clone().scatter(rows, _keys(found)) if rows.len() else known
+    rows, folded_text = _changes(text, language)
+    return known.clone().scatter(rows, _keys(folded_text)) if rows.len() else known
 
 
 def _keys(text: pl.Series) -> pl.Series:
@@ -59,13 +59,13 @@ def _changes(text: pl.Series, language: str) -> tuple[pl.Series, pl.Series]:
     """Return the rows that may change, and their folded text. Most text has none."""
     sign = f"{_NEEDS_FOLDING}|I" if language in _DOTTED else _NEEDS_FOLDING
     rows = text.str.contains(sign).arg_true()
-    found = text.gather(rows)
+    changed = text.gather(rows)
     if rows.is_empty():
-        return rows, found
+        return rows, changed
     if language in _DOTTED:
-        found = found.str.replace_all("I", "ı", literal=True).str.replace_all("İ", "i", literal=True)
+        changed = changed.str.replace_all("I", "ı", literal=True).str.replace_all("İ", "i", literal=True)
     return rows, (
-        found.str.replace_many(*_alike())
+        changed.str.replace_many(*_alike())
         .str.replace_all(_REMOVED, "")
         .str.replace_all(_STRESS, "$1")
         .str.normalize("NFC")

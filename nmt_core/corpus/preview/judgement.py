@@ -27,7 +27,7 @@ class Judged:
     """Verdict of one filter on every pair of the sample."""
 
     reason: str
-    knob: str
+    remedy: str
     """Option that controls the filter, as a dotted key of the recipe, or advice."""
     is_on: bool
     """True if the recipe applies the filter."""
@@ -76,7 +76,7 @@ def judge(config: PipelineConfig, download: Artifact, pairs: pl.DataFrame, read:
     """
     clean, notes = _without_selection(config.clean)
     corpora = tuple(dict.fromkeys(pairs["corpus"].to_list()))
-    found: dict[str, Judged] = {}
+    by_reason: dict[str, Judged] = {}
     tables = []
     with _placed_lists(clean, config.languages) as lists:
         for name in corpora:
@@ -84,11 +84,11 @@ def judge(config: PipelineConfig, download: Artifact, pairs: pl.DataFrame, read:
             table = _normalised(pairs.filter(corpus=name), rules)
             tables.append(table)
             for one in [*_judged(table, rules), *_held_out(table, config, download)]:
-                known = found.setdefault(one.reason, one)
+                known = by_reason.setdefault(one.reason, one)
                 if known is not one:
                     _append(known, one)
     text = pl.concat(tables).select("corpus", "line", "source", "target", "fault")
-    return Preview(text, corpora, read, config.languages, list(found.values()), notes)
+    return Preview(text, corpora, read, config.languages, list(by_reason.values()), notes)
 
 
 @contextmanager
@@ -131,16 +131,16 @@ def _all_on(thresholds: FilterConfig) -> FilterConfig:
 
 
 def _judged(table: pl.DataFrame, rules: CleanRules) -> list[Judged]:
-    active = filters.knobs(rules)
-    found = []
-    asked = replace(rules, thresholds=_all_on(rules.thresholds))
-    for step in filters.steps(asked):
+    active = filters.remedies(rules)
+    verdicts = []
+    all_on = replace(rules, thresholds=_all_on(rules.thresholds))
+    for step in filters.steps(all_on):
         measured = table.lazy()
         for measure in step.measures:
             measured = measured.with_columns(measure)
         rows = measured.collect()
-        found += [_one(rule, rows, is_on=rule.reason in active) for rule in step.filters]
-    return found
+        verdicts += [_one(rule, rows, is_on=rule.reason in active) for rule in step.filters]
+    return verdicts
 
 
 def _one(rule: Filter, rows: pl.DataFrame, *, is_on: bool) -> Judged:
@@ -149,7 +149,7 @@ def _one(rule: Filter, rows: pl.DataFrame, *, is_on: bool) -> Judged:
     if decided.any():  # polars 2.1 fails on some expressions over an empty table, and over the view that filter returns
         dropped = rows[decided.arg_true()].select(value=rule.value.cast(pl.String))["value"]
         values = values.scatter(decided.arg_true(), dropped)
-    judged = Judged(rule.reason, rule.knob, is_on, decided.to_list(), values.to_list())
+    judged = Judged(rule.reason, rule.remedy, is_on, decided.to_list(), values.to_list())
     if scale := rule.scale:
         judged.option, judged.is_minimum = scale.option, scale.is_minimum
         judged.measures = {name: _numbers(rows, scale, name) for name in scale.values}
@@ -174,7 +174,7 @@ def _held_out(table: pl.DataFrame, config: PipelineConfig, download: Artifact) -
     leaks = decontaminate.HeldOut(sets, config.clean, config.languages).find(table)
     drops = leaks.is_not_null() & table["fault"].is_null()
     is_on = config.clean.decontaminate
-    return [Judged(decontaminate.REASON, decontaminate.KNOB, is_on, drops.to_list(), leaks.to_list())]
+    return [Judged(decontaminate.REASON, decontaminate.REMEDY, is_on, drops.to_list(), leaks.to_list())]
 
 
 def _append(known: Judged, other: Judged) -> None:

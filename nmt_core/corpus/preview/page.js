@@ -24,7 +24,7 @@ for (const filter of data.filters) {
   filter.recipe = { on: filter.on, limits: {} };
   filter.now = { on: filter.on, limits: {} };
   for (const side of filter.sides) filter.recipe.limits[side] = filter.now.limits[side] = usual(filter.limits[side]);
-  filter.always = !filter.knob.startsWith("clean.");
+  filter.always = !filter.remedy.startsWith("clean.");
   filter.value = new Map(filter.drops.map((pair, place) => [pair, filter.values[place]]));
 }
 
@@ -111,7 +111,7 @@ function show(dropped) {
   if (chosen.sides.length) beyond.sort((a, b) => a[0] - b[0]);
   near.sort((a, b) => b[0] - a[0]);
   element("reason").textContent = chosen.reason;
-  element("knob").textContent = `Option: ${chosen.knob}${chosen.now.on ? "" : " (off)"}`;
+  element("remedy").textContent = `Option: ${chosen.remedy}${chosen.now.on ? "" : " (off)"}`;
   const order = chosen.sides.length ? ", nearest to the threshold first" : "";
   element("dropped-title").textContent = `${chosen.now.on ? "Dropped" : "Would be dropped"}: ${beyond.length.toLocaleString("en")}${order}`;
   fill("dropped", beyond);
@@ -161,7 +161,7 @@ const OFF = {
   max_repeated_characters: 0, max_repeated_words: 0,
 };
 function switched(filter) {
-  const option = filter.option || filter.knob.replace("clean.", "");
+  const option = filter.option || filter.remedy.replace("clean.", "");
   if (option === "min_language_probability") return [[option, filter.now.on ? 0.2 : 0]];
   if (option.endsWith("_word_list")) return [[option, '""']];
   if (!filter.option) return /^[a-z_]+$/.test(option) ? [[option, filter.now.on]] : [];
@@ -185,7 +185,7 @@ function build() {
   for (const filter of data.filters) {
     const row = element("filters").appendChild(make("tr"));
     const name = row.appendChild(make("td"));
-    if (!filter.always && !/\d/.test(filter.knob) && filter.knob !== "clean.filters") {
+    if (!filter.always && !/\d/.test(filter.remedy) && filter.remedy !== "clean.filters") {
       const box = name.appendChild(make("input", undefined, { type: "checkbox", checked: filter.now.on, ariaLabel: `apply ${filter.reason}` }));
       box.addEventListener("change", () => { filter.now.on = box.checked; choose(filter); });
       filter.box = box;

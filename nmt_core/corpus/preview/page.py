@@ -43,7 +43,7 @@ def _filter(one: Judged) -> dict[str, Any]:
     dropped = [place for place, drop in enumerate(one.drops) if drop]
     return {
         "reason": one.reason,
-        "knob": one.knob,
+        "remedy": one.remedy,
         "on": one.is_on,
         "drops": dropped,
         "values": [one.values[place] for place in dropped],

@@ -32,12 +32,12 @@ def draw(config: PipelineConfig, download: Artifact, pairs: int) -> tuple[pl.Dat
     share = math.ceil(pairs / max(1, len(corpora)))
     drawn, read = [], {}
     for corpus in corpora:
-        found, seen = pl.DataFrame(), 0
+        sample, seen = pl.DataFrame(), 0
         try:
             for rows in reading.rows(download, corpus, config.languages, config.clean.max_line_bytes):
                 rank = pl.Series("rank", rows["line"].cast(pl.UInt64).to_numpy() * _SCATTER)
-                both = pl.concat([found, rows.with_columns(rank)]) if found.height else rows.with_columns(rank)
-                found = both.bottom_k(share, by="rank")
+                both = pl.concat([sample, rows.with_columns(rank)]) if sample.height else rows.with_columns(rank)
+                sample = both.bottom_k(share, by="rank")
                 seen += rows.height
                 if seen >= share * _READ_FOR_EACH:
                     break
@@ -46,8 +46,8 @@ def draw(config: PipelineConfig, download: Artifact, pairs: int) -> tuple[pl.Dat
                 raise
             continue
         read[corpus.name] = seen
-        if found.height:
-            drawn.append(found.sort("line").with_columns(corpus=pl.lit(corpus.name)))
+        if sample.height:
+            drawn.append(sample.sort("line").with_columns(corpus=pl.lit(corpus.name)))
     if not drawn:
         raise StageError("clean --sample: the training corpora hold no pairs: check corpus.train")
     table = pl.concat(drawn).select(

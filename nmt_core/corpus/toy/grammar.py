@@ -91,8 +91,8 @@ class Grammar(Phrases):
             verbs = [verb for verb in lx.TRANSITIVE if noun in verb.objects]
             relative = self.object_relative(noun, BE) if verbs and self.chance(0.3) else None
             subject = relative or self.noun_phrase(noun, new=False)
-        said = subject.en.split()
-        adjective = self.one([adjective for adjective in lx.ADJECTIVES[kind] if adjective.en not in said])
+        words = subject.en.split()
+        adjective = self.one([adjective for adjective in lx.ADJECTIVES[kind] if adjective.en not in words])
         english = english_clause(subject.en, subject.agreement, BE, join(adjective.en, when[0]), mood)
         return sentence(english, join(subject.topic(), when[1], mood.finish(adjective.ko)), mood.question)
 
@@ -208,8 +208,8 @@ class Grammar(Phrases):
             return sentence(f"what {english}", korean, question=True)
         item = self.object_of(verb, subject, simple=True)
         english = english_clause(subject.en, subject.agreement, verb, item.en, mood)
-        asked = "어디에서" if word == "where" else "언제"
-        return sentence(f"{word} {english}", join(subject.topic(), asked, ko.objective(item.ko), ending), True)
+        question_word = "어디에서" if word == "where" else "언제"
+        return sentence(f"{word} {english}", join(subject.topic(), question_word, ko.objective(item.ko), ending), True)
 
 
 class Source:

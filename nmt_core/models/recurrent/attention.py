@@ -1,4 +1,4 @@
-"""Recurrent models that attend to every source position: RNNsearch, and attention by dot products.
+"""Recurrent models that attend to every source position: RNNsearch, and the global attention of Luong et al.
 
 Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate"; Luong et al. 2015,
 "Effective Approaches to Attention-based Neural Machine Translation".
@@ -37,7 +37,8 @@ class SearchLayer(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return the states before each word, s_(i-1) [B, T, H], and the contexts c_i [B, T, A]."""
         before, contexts = [], []
-        for projected_BG in self.recurrence.input(y_BTE).unbind(1):
+        for number, projected_BG in enumerate(self.recurrence.input(y_BTE).unbind(1)):
+            state = self.recurrence.cut(state, number)
             context_BA, after = self.step(projected_BG, annotations_BSA, key_BSN, is_token_BS, state)
             before.append(state[0])
             contexts.append(context_BA)
@@ -61,7 +62,22 @@ class SearchLayer(nn.Module):
         return softmax_over(score_BKS, is_token_BS[:, None])
 
 
-class SearchModel(RecurrentModel):
+class AttendingModel(RecurrentModel):
+    """Recurrent model whose decoder attends to each source position."""
+
+    def weights(self, before: list[State], after: list[State], cross: list[Tensor], is_token_BS: Tensor) -> Tensor:
+        """Return the share of its attention that a step of the decoder pays to each source position, [B, K, S].
+
+        Args:
+            before: states before the step.
+            after: states after the step, the second result of `step`.
+            cross: first result of `start`.
+            is_token_BS: True at source tokens and False at padding.
+        """
+        raise NotImplementedError
+
+
+class SearchModel(AttendingModel):
     """RNNsearch (Bahdanau et al. 2015, section 3 and appendix A).
 
     s_0 = tanh(W_s h), where h is the last state of the backward direction, at the first word. The readout is maxout of
@@ -118,6 +134,10 @@ class SearchModel(RecurrentModel):
         context_RA, after = layer.step(layer.recurrence.input(y_RE), annotations_BSA, key_BSN, is_token_BS, state)
         return self._read_out(state[0], y_RE, context_RA), [after]
 
+    def weights(self, before: list[State], after: list[State], cross: list[Tensor], is_token_BS: Tensor) -> Tensor:
+        """Return alpha of a step, which depends on the state before it (see `AttendingModel.weights`)."""
+        return cast(SearchLayer, self.decoder[0]).align(cross[1], is_token_BS, before[0][0])
+
     def _read_out(self, hidden_H: Tensor, y_E: Tensor, context_A: Tensor) -> Tensor:
         return maxout(self.readout_state(hidden_H) + self.readout_word(y_E) + self.readout_context(context_A))
 
@@ -128,21 +148,36 @@ class SearchModel(RecurrentModel):
         return [self.key]
 
 
-class DotAttentionModel(RecurrentModel):
-    """Global attention with the score `dot` (Luong et al. 2015, sections 3 and 3.1), without input feeding.
+class GlobalAttentionModel(AttendingModel):
+    """Global attention (Luong et al. 2015, sections 3 and 3.1), with input feeding (section 3.3) if the recipe says so.
 
-    The layers of the decoder start from the last states of the encoder's layers, and read words only. With the state
-    h_t of the last layer, alpha = softmax over s of h_t^T h_s, c_t = sum of alpha_s h_s, and the output of the decoder
-    is tanh(W_c [c_t; h_t]) (Luong et al. 2015, equation 5).
+    The layers of the decoder start from the last states of the encoder's layers, and read words. With the state h_t of
+    the last layer, alpha = softmax over s of score(h_t, h_s), c_t = sum of alpha_s h_s, and the decoder returns the
+    attentional vector tanh(W_c [c_t; h_t]) (Luong et al. 2015, equation 5).
+
+    Equation 8 has three scores: h_t^T h_s (`dot`), h_t^T W_a h_s (`general`) and v_a^T tanh(W_a [h_t; h_s])
+    (`concat`). The product of W_a and h_s is computed once per source. With input feeding, the first layer of the
+    decoder also reads the attentional vector of the step before, zeros at the first step.
     """
 
     def _build(self) -> None:
-        config, hidden = self.config, self.config.rnn.hidden_size
-        cell = CELLS[config.rnn.cell]
+        config, rnn = self.config, self.config.rnn
+        hidden, cell = rnn.hidden_size, CELLS[rnn.cell]
         self.decoder = nn.ModuleList(
-            cell(hidden if number else config.d_model, hidden) for number in range(config.decoder_layers)
+            cell(hidden, hidden) if number else cell(config.d_model, hidden, hidden if rnn.input_feeding else 0)
+            for number in range(config.decoder_layers)
         )
         self.combine = nn.Linear(2 * hidden, hidden, bias=False)
+        if rnn.attention != "dot":
+            self.key = nn.Linear(self.annotation_size, self._key_size, bias=False)
+        if rnn.attention == "concat":
+            self.query = nn.Linear(hidden, self._key_size, bias=False)
+            self.score = nn.Linear(self._key_size, 1, bias=False)
+
+    @property
+    def _key_size(self) -> int:
+        """Width of W_a h_s."""
+        return self.config.rnn.alignment_size if self.config.rnn.attention == "concat" else self.config.rnn.hidden_size
 
     def initialise(self) -> None:
         """Draw the weights as Luong et al. (2015, section 4.1)."""
@@ -150,35 +185,91 @@ class DotAttentionModel(RecurrentModel):
 
     @property
     def cross_shapes(self) -> dict[str, tuple[int | str, ...]]:
-        """Shape of the encoder's states h_s (see `RecurrentModel.cross_shapes`)."""
-        return {"annotation": ("sentences", "source_positions", self.annotation_size)}
+        """Shapes of the encoder's states h_s, and of W_a h_s if there is W_a (see `RecurrentModel.cross_shapes`)."""
+        shapes = {"annotation": self.annotation_size}
+        if self.config.rnn.attention != "dot":
+            shapes["key"] = self._key_size
+        return {name: ("sentences", "source_positions", size) for name, size in shapes.items()}
+
+    @property
+    def state_names(self) -> list[str]:
+        """Names of the tensors of the decoder's states, with the vector that is fed back at the end."""
+        return [*super().state_names, *(["attentional"] if self.config.rnn.input_feeding else [])]
 
     def start(self, source: Source) -> tuple[list[Tensor], list[State]]:
-        """Return the encoder's states, and the first state of each layer (see `RecurrentModel.start`)."""
-        return [source.annotations_BSA], [state for (state,) in source.states]
+        """Return the encoder's states with W_a h_s, and the first states (see `RecurrentModel.start`).
+
+        With input feeding, a state for the vector that is fed back follows the states of the layers.
+        """
+        annotations_BSA, states = source.annotations_BSA, [state for (state,) in source.states]
+        if self.config.rnn.input_feeding:
+            states.append((torch.zeros_like(states[-1][0]),))
+        cross = [annotations_BSA]
+        if self.config.rnn.attention != "dot":
+            cross.append(self.key(annotations_BSA))
+        return cross, states
 
     def decode(self, y_BTE: Tensor, cross: list[Tensor], is_token_BS: Tensor, states: list[State]) -> Tensor:
         """Return the outputs of the decoder [B, T, M] (see `RecurrentModel.decode`)."""
+        if self.config.rnn.input_feeding:
+            return self._decode_fed(y_BTE, cross, is_token_BS, states)
         x_BTH = y_BTE
         for number, (layer, state) in enumerate(zip(self.decoder, states, strict=True)):
             x_BTH, _ = layer(self.dropout(x_BTH) if number else x_BTH, state)
-        return self._attend(x_BTH, cross[0], is_token_BS)
+        return self._attend(x_BTH, cross, is_token_BS)
+
+    def _decode_fed(self, y_BTE: Tensor, cross: list[Tensor], is_token_BS: Tensor, states: list[State]) -> Tensor:
+        """Decode one position after the other, because each one reads the output of the one before."""
+        *states, (fed_BH,) = states
+        outputs = []
+        first = cast(Recurrence, self.decoder[0])
+        for place, y_B1E in enumerate(torch.split(y_BTE, 1, dim=1)):
+            states, (fed_BH,) = [first.cut(state, place) for state in states], first.cut((fed_BH,), place)
+            x_B1H = y_B1E
+            for number, layer in enumerate(self.decoder):
+                if number:
+                    x_B1H, states[number] = layer(self.dropout(x_B1H), states[number])
+                else:
+                    x_B1H, states[number] = layer(x_B1H, states[number], fed_BH)
+            outputs.append(self._attend(x_B1H, cross, is_token_BS))
+            fed_BH = outputs[-1].squeeze(1)
+        return torch.cat(outputs, dim=1)
 
     def step(
         self, y_RE: Tensor, cross: list[Tensor], is_token_BS: Tensor, states: list[State]
     ) -> tuple[Tensor, list[State]]:
         """Return the outputs of the decoder [R, M] and the next states (see `RecurrentModel.step`)."""
-        x_RH, after = y_RE, []
-        for layer, state in zip(cast(list[Recurrence], self.decoder), states, strict=True):
-            after.append(layer.step(layer.input(x_RH), state))
+        x_RH, after = y_RE, list[State]()
+        for layer, state in zip(cast(list[Recurrence], self.decoder), states, strict=False):
+            projected_RG = layer.input(x_RH)
+            if layer.context is not None:
+                projected_RG = projected_RG + layer.context(states[-1][0])
+            after.append(layer.step(projected_RG, state))
             x_RH = after[-1][0]
-        x_BKH = x_RH.view(is_token_BS.shape[0], -1, x_RH.shape[-1])
-        return self._attend(x_BKH, cross[0], is_token_BS).flatten(0, 1), after
+        output_RH = self._attend(self._by_sentence(x_RH, is_token_BS), cross, is_token_BS).flatten(0, 1)
+        return output_RH, [*after, (output_RH,)] if self.config.rnn.input_feeding else after
 
-    def align(self, hidden_BTH: Tensor, annotations_BSA: Tensor, is_token_BS: Tensor) -> Tensor:
+    def weights(self, before: list[State], after: list[State], cross: list[Tensor], is_token_BS: Tensor) -> Tensor:
+        """Return alpha of a step, which depends on the state after it (see `AttendingModel.weights`)."""
+        last_RH = after[len(self.decoder) - 1][0]
+        return self.align(self._by_sentence(last_RH, is_token_BS), cross, is_token_BS)
+
+    def align(self, hidden_BTH: Tensor, cross: list[Tensor], is_token_BS: Tensor) -> Tensor:
         """Return alpha [B, T, S], the share of its attention that each target position pays to each source position."""
-        return softmax_over(hidden_BTH @ annotations_BSA.transpose(1, 2), is_token_BS[:, None])
+        if self.config.rnn.attention == "concat":
+            query_BTN, key_BSN = self.query(hidden_BTH), cross[-1]
+            score_BTS = self.score(torch.tanh(query_BTN[:, :, None] + key_BSN[:, None])).squeeze(-1)
+        else:
+            score_BTS = hidden_BTH @ cross[-1].transpose(1, 2)
+        return softmax_over(score_BTS, is_token_BS[:, None])
 
-    def _attend(self, hidden_BTH: Tensor, annotations_BSA: Tensor, is_token_BS: Tensor) -> Tensor:
-        context_BTA = self.align(hidden_BTH, annotations_BSA, is_token_BS) @ annotations_BSA
+    def _by_sentence(self, x_RH: Tensor, is_token_BS: Tensor) -> Tensor:
+        """Return the rows of each sentence side by side, [B, K, H]."""
+        return x_RH.view(is_token_BS.shape[0], -1, x_RH.shape[-1])
+
+    def _attend(self, hidden_BTH: Tensor, cross: list[Tensor], is_token_BS: Tensor) -> Tensor:
+        context_BTA = self.align(hidden_BTH, cross, is_token_BS) @ cross[0]
         return torch.tanh(self.combine(torch.cat([context_BTA, hidden_BTH], dim=-1)))
+
+    def _at_source(self) -> list[nn.Module]:
+        return [] if self.config.rnn.attention == "dot" else [self.key]

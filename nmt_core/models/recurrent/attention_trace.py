@@ -3,13 +3,11 @@
 Letters: see `model.py`.
 """
 
-from typing import cast
-
 import torch.nn.functional as F
 from torch import Tensor
 
 from nmt_core.models.kernels import Graph
-from nmt_core.models.recurrent.attention import DotAttentionModel, SearchLayer, SearchModel
+from nmt_core.models.recurrent.attention import AttendingModel
 from nmt_core.models.recurrent.cells import CELLS, State
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
@@ -21,7 +19,7 @@ class RecurrentAttentionStep(Graph):
         kernels: kernels that hold a model with attention, in evaluation mode.
     """
 
-    model: SearchModel | DotAttentionModel
+    model: AttendingModel
 
     def forward(
         self, source_BS: Tensor, tokens_B: Tensor, cross: list[Tensor], past: list[Tensor]
@@ -42,10 +40,6 @@ class RecurrentAttentionStep(Graph):
         states: list[State] = [tuple(past[first : first + width]) for first in range(0, len(past), width)]
         y_BE = F.embedding(tokens_B, model.target_embedding.weight)
         _, after = model.step(y_BE, cross, is_token_BS, states)
-        if isinstance(model, SearchModel):
-            layer = cast(SearchLayer, model.decoder[0])
-            weights_B1S = layer.align(cross[1], is_token_BS, states[0][0])
-        else:
-            weights_B1S = model.align(after[-1][0][:, None], cross[0], is_token_BS)
+        weights_B1S = model.weights(states, after, cross, is_token_BS)
         source_BSE = F.embedding(source_BS, model.source_embedding.weight)
         return weights_B1S.squeeze(1), source_BSE, y_BE, [part for state in after for part in state]

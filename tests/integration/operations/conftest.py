@@ -1,4 +1,4 @@
-"""What operators have: a webhook that Prefect calls, workers that come and go, and runs that train meanwhile."""
+"""Means of an operator: a webhook that Prefect calls, workers that come and go, and runs that train meanwhile."""
 
 import contextlib
 import http.server
@@ -21,13 +21,13 @@ _UNDER_WAY = ["SCHEDULED", "PENDING", "RUNNING", "CANCELLING"]
 
 
 class Webhook:
-    """What a chat's server is to Prefect: it takes whatever is posted, and here keeps it."""
+    """Server of a chat for Prefect: it accepts each message, and keeps it here."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
         """Paths that were called, with their queries."""
         self.bodies: list[dict[str, Any]] = []
-        """What was posted, as it came."""
+        """Messages in the order in which they were posted."""
         told = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -43,12 +43,12 @@ class Webhook:
         self.address = f"http://127.0.0.1:{self.server.server_port}/failures"
 
     def about(self, flow_run: str) -> list[dict[str, Any]]:
-        """What was posted about a flow run."""
+        """Return the messages about a flow run."""
         return [body for body in list(self.bodies) if body["flow_run"] == flow_run]
 
     def told_of(self, flow_run: str) -> dict[str, Any]:
-        """The first that was posted about a flow run, as soon as something is."""
-        return until(lambda: self.about(flow_run), lambda: f"nobody was told: {self.bodies}")[0]
+        """Return the first message about a flow run, as soon as there is one."""
+        return until(lambda: self.about(flow_run), lambda: f"no message: {self.bodies}")[0]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def webhook() -> Iterator[Webhook]:
 
 
 def kill_all(processes: Iterable[psutil.Process]) -> None:
-    """kill -9 of processes and all their descendants, at one moment: nobody sees another die."""
+    """Kill processes and all their descendants with SIGKILL at one moment, so that no process sees another one die."""
     alive = [process for process in processes if process.is_running()]
     family = dict.fromkeys(member for each in alive for member in (each, *each.children(recursive=True)))
     for act in (psutil.Process.suspend, psutil.Process.kill):
@@ -74,7 +74,7 @@ def kill_all(processes: Iterable[psutil.Process]) -> None:
 
 
 class Operator:
-    """Starts workers for a server and follows the runs that they execute."""
+    """Start workers for a server, and follow the runs that they execute."""
 
     kill = staticmethod(kill_all)
 
@@ -98,7 +98,7 @@ class Operator:
         return self._workers[-1]
 
     def _polling(self, pool: str) -> set[str]:
-        """Workers that have ever polled a pool."""
+        """Return the workers that have ever polled a pool."""
         return {each["name"] for each in self.up.call(f"work_pools/{pool}/workers/filter", {})}
 
     def engines(self) -> list[psutil.Process]:
@@ -111,11 +111,11 @@ class Operator:
         return found
 
     def machine_dies(self) -> None:
-        """kill -9 of all workers and of all that they run."""
+        """Kill all workers and their runs with SIGKILL."""
         kill_all([*self._workers, *self.engines()])
 
     def training_of(self, run: str) -> Path:
-        """The folder of a run's training that is not finished."""
+        """Return the folder of a run's training that is not finished."""
         fingerprint = dict(self.up.tracked(run, _FINGERPRINT)).get("train", "none")
         return Path(self.nmt.home / "artifacts" / "train" / f"{fingerprint}.partial")
 
@@ -129,29 +129,29 @@ class Operator:
         until(trains, lambda: str(self.up.call(f"flow_runs/{run}")["state"]), SECONDS_UNTIL_TRAINING, every=0.1)
 
     def saved_at(self, run: str) -> int:
-        """Update of the newest whole checkpoint that a run's training has saved itself; 0 if there is none."""
+        """Return the update of the newest complete checkpoint that a run's training has saved itself, or 0."""
         return saved_at(self.training_of(run))
 
     def wait_for_heartbeat(self, run: str) -> None:
-        """Return when the server has had a sign of life of a run."""
+        """Return when the server has received a heartbeat of a run."""
         ours = {"event": {"name": ["prefect.flow-run.heartbeat"]}, "resource": {"id": [f"prefect.flow-run.{run}"]}}
         until(lambda: self.up.call("events/filter", {"filter": ours})["events"], "no heartbeat", every=0.5)
 
     def _story(self, run: str) -> str:
-        """States that a run was in and the end of its log, for whoever wonders how it came to its end."""
+        """Return the states that a run was in and the end of its log, which explain how it ended."""
         states = self.up.call(f"flow_run_states/?flow_run_id={run}")
         ours = {"logs": {"flow_run_id": {"any_": [run]}}, "sort": "TIMESTAMP_DESC", "limit": 40}
         log = [f"{line['timestamp']} {line['message']}" for line in reversed(self.up.call("logs/filter", ours))]
         return "\n".join([*(f"{each['timestamp']} {each['name']}: {each['message']}" for each in states), *log])
 
     def wait_for_reconcile(self, seconds: float) -> None:
-        """Return when `reconcile` has ended wherever it was started."""
+        """Return when every run of `reconcile` has ended."""
         started = {"state": {"type": {"not_any_": ["SCHEDULED"]}}}
         found = self.up.call("flow_runs/filter", {"flows": {"name": {"any_": ["reconcile"]}}, "flow_runs": started})
         assert {self.up.wait(each["id"], limit=seconds) for each in found} == {"COMPLETED"}
 
     def clear(self) -> None:
-        """Kill all workers and runs, and free their places in the queue: the next test begins with none."""
+        """Kill all workers and runs, and free their slots in the queue, so that the next test begins with none."""
         self.machine_dies()
         body = {"state": {"type": "CANCELLED"}, "force": True}
         with contextlib.suppress(OSError):  # of a server that a failed test has left dead
@@ -162,7 +162,7 @@ class Operator:
 
 @pytest.fixture
 def operate(tmp_path: Path) -> Iterator[Callable[[Any], Operator]]:
-    """Gives an operator to a server. All that it has started ends; what it said is shown if the test fails."""
+    """Give an operator to a server. All processes that it starts end. Their output is shown if the test fails."""
     operators: list[Operator] = []
 
     def begin(up: Any) -> Operator:

@@ -1,4 +1,4 @@
-"""A Prefect server that is killed while a run trains, and comes back: the run lives, and is not taken for dead."""
+"""A Prefect server is killed while a run trains, and comes back: the run survives, and is not taken for dead."""
 
 import json
 import os
@@ -33,13 +33,13 @@ def long(config: dict[str, Any], updates: int) -> dict[str, Any]:
 
 @pytest.fixture
 def prefect_alone(nmt: Any, free_port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Server]]:
-    """Starts a Prefect server that may be killed, always at the same address."""
+    """Start a Prefect server that may be killed, always at the same address."""
     nmt.home.mkdir(parents=True, exist_ok=True)
     for name in [name for name in os.environ if name.startswith(("PREFECT_", "NMT_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PREFECT_HOME", str(nmt.home / "prefect"))
     monkeypatch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-    # `nmt` finds it there, as it finds those of `nmt up`
+    # `nmt` finds the server there, like the servers of `nmt up`
     addresses = {"process": this_process(), "prefect": f"http://127.0.0.1:{free_port}/api", "mlflow": ""}
     (nmt.home / "servers.json").write_text(json.dumps(addresses))
     started: list[Server] = []
@@ -57,8 +57,10 @@ def prefect_alone(nmt: Any, free_port: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def deserted(nmt: Any, prefect_alone: Callable[[], Server], ask: Any, operate: Callable[[Any], Any]) -> Deserted:
-    """Starts a training, has its server away for so many seconds, and gives the server that is back, its operator
-    and the run."""
+    """Start a training, and stop its server for this many seconds.
+
+    Returns the server that is back, its operator and the run.
+    """
 
     def begin(recipe: dict[str, Any], seconds: float) -> tuple[Any, Any, str]:
         server = prefect_alone()

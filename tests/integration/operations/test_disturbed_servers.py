@@ -1,6 +1,6 @@
-"""Worker killed or ended, or machine gone, while a run trains: what lives goes on, of the dead it is said.
+"""A worker is killed or ended, or a machine disappears, while a run trains.
 
-The servers are those of one `nmt up`, workers are `nmt worker`.
+The rest continues, and the loss is reported. The servers are the servers of one `nmt up`, and workers are `nmt worker`.
 """
 
 import json
@@ -54,7 +54,7 @@ def operator(up: Any, operate: Callable[[Any], Any]) -> Any:
 
 @pytest.mark.slow
 def test_a_webhook_is_called_for_a_run_that_fails_and_for_no_other(up: Any, operator: Any, webhook: Any) -> None:
-    """By the automation that `nmt deploy` installs."""
+    """The automation that `nmt deploy` installs sends the message."""
     operator.worker()
     good = up.start("reconcile/reconcile")
     assert up.wait(good) == "COMPLETED"
@@ -69,7 +69,7 @@ def test_a_webhook_is_called_for_a_run_that_fails_and_for_no_other(up: Any, oper
     assert set(webhook.paths) == {"/failures?token=sesame"}
     kept = [up.call(f"{kind}/filter", {}) for kind in ("automations", "block_documents", "flow_runs", "events")]
     assert "tell of runs that fail" in json.dumps(kept)
-    assert "sesame" not in json.dumps(kept), "whoever has the address can post as well"
+    assert "sesame" not in json.dumps(kept), "the address alone allows posting"
 
 
 @pytest.mark.faults
@@ -86,7 +86,7 @@ def test_a_run_outlives_its_worker_and_another_one_comes_after_it(
     first_worker.kill()
     operator.worker()
     ends = [up.wait(run, limit=_SECONDS_UNTIL_THE_END) for run in (first, second)]
-    assert ends == ["COMPLETED", "COMPLETED"], "the run goes on by itself, and another worker takes what comes next"
+    assert ends == ["COMPLETED", "COMPLETED"], "the run continues by itself, and another worker takes the next one"
     assert up.call(f"flow_runs/{second}")["start_time"] >= up.call(f"flow_runs/{first}")["end_time"]
     assert {status for _, status in up.tracked(first)} == {"FINISHED"}
 
@@ -117,9 +117,9 @@ def test_a_worker_that_is_ended_saves_first_and_reconcile_closes_what_a_dead_mac
     again = up.start("retrain/quickstart", config=config, until="train")
     operator.wait_for_training(again, after=saved)
     first = until(lambda: dict(up.tracked(again, _FIRST_UPDATE))["train"], "MLflow has no loss")
-    assert first > saved, "it goes on, and does not begin again"
+    assert first > saved, "it resumes, and does not start over"
     operator.machine_dies()
-    assert up.state(again) == "RUNNING", "nobody is left who could say otherwise"
+    assert up.state(again) == "RUNNING", "no process is left to report its end"
     assert {status for _, status in up.tracked(again)} == {"RUNNING"}, "other stages are reused"
     said = up.nmt("reconcile").stdout
     assert "is gone" in said and "2 runs closed" in said
@@ -133,7 +133,7 @@ def test_a_worker_that_is_ended_saves_first_and_reconcile_closes_what_a_dead_mac
 
 
 @pytest.mark.nightly
-def test_a_run_without_a_heartbeat_is_crashed_and_somebody_is_told(
+def test_a_run_without_a_heartbeat_is_crashed_and_reported(
     up: Any, operator: Any, webhook: Any, small_recipe: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     operator.worker()
@@ -143,7 +143,7 @@ def test_a_run_without_a_heartbeat_is_crashed_and_somebody_is_told(
     operator.wait_for_heartbeat(run)
     operator.machine_dies()
     start = time.monotonic()
-    operator.worker()  # as on another machine: nobody there looks for processes of the first before the run is silent
+    operator.worker()  # as on another machine, where the dead processes are not looked for before the run is silent
     within = HEARTBEATS_MISSED * _HEARTBEAT_SECONDS
     assert up.wait(run, limit=within + _SECONDS_UNTIL_IT_IS_SURE) == "CRASHED"
     with capsys.disabled():
@@ -157,7 +157,7 @@ def test_a_run_without_a_heartbeat_is_crashed_and_somebody_is_told(
 
 
 def unscheduled(up: Any, name: str) -> None:
-    """Have a deployment run only when it is started: by its schedule it would now and then come in between."""
+    """Disable the schedule of a deployment, which could start a run in between."""
     deployment = up.deployment(name)
     for each in deployment["schedules"]:
         up.call(f"deployments/{deployment['id']}/schedules/{each['id']}", {"active": False}, "PATCH")

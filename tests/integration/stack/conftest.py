@@ -1,7 +1,7 @@
 """The services of infra/compose.yaml as processes of this machine: the same commands with the same settings.
 
-What differs: every port is a free one of 127.0.0.1, moto's server stands in place of SeaweedFS, and PostgreSQL and
-Caddy are those of Debian; an older Caddy spells `basic_auth` in another way.
+Differences: every port is a free one of 127.0.0.1, moto's server replaces SeaweedFS, and PostgreSQL and Caddy come from
+Debian. An older Caddy spells `basic_auth` in another way.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ _GRACE_SECONDS = 20
 
 
 class Postgres:
-    """A PostgreSQL of our own. It refuses to run as root, so then it runs as the user that Debian makes for it."""
+    """Our own PostgreSQL. It refuses to run as root, so then it runs as the user that Debian makes for it."""
 
     def __init__(self, folder: Path, port: int, password: str) -> None:
         self._binaries = _postgres_binaries()
@@ -69,7 +69,7 @@ class Postgres:
         """Make the cluster, as the image does, and the databases."""
         words = self._data.with_name("password")
         words.write_text(self._password)
-        words.chmod(0o644)  # for an instant, in a folder that nobody else can enter
+        words.chmod(0o644)  # for an instant, in a folder that no other user can enter
         self._run("initdb", "--username=nmt", f"--pwfile={words}", "--auth=scram-sha-256", f"--pgdata={self._data}")
         words.unlink()
         self.start()
@@ -78,7 +78,7 @@ class Postgres:
             connection.execute((_COMPOSE.parent / "postgres" / "databases.sql").read_text())
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start PostgreSQL, and wait until it answers."""
         command = [*self._as_user, str(self._binaries / "postgres"), "-D", str(self._data), "-p", str(self._port)]
         command += ["-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={self._data}"]
         with self._log.open("ab") as log:
@@ -95,7 +95,7 @@ class Postgres:
         return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
-        """Break all connections and end it."""
+        """Break all connections and end the server."""
         if self._process and self._runs():
             self._run("pg_ctl", "stop", f"--pgdata={self._data}", "--mode=fast", "--wait")
             self._process.wait(_GRACE_SECONDS)
@@ -119,7 +119,7 @@ def _postgres_binaries() -> Path:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of the tester's own settings, and no way out of this machine."""
+    """Return an environment without the tester's own settings and without network access."""
     own = {
         name: value
         for name, value in os.environ.items()
@@ -135,9 +135,9 @@ class Stack:
 
     folder: Path
     values: dict[str, str]
-    """What the file `.env` would hold."""
+    """Values that the file `.env` would hold."""
     ports: dict[str, str]
-    """A port of this machine for each of the compose file's."""
+    """Ports of this machine, one for each port of the compose file."""
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     postgres: Postgres = field(init=False)
 
@@ -150,14 +150,14 @@ class Stack:
         return self.folder / "home"
 
     def environment(self, service: str) -> dict[str, str]:
-        """What a service finds, with our addresses in place of the containers'."""
+        """Return the environment variables of a service, with our addresses in place of the containers'."""
         own = {name: self._here(value) for name, value in self._services[service]["environment"].items()}
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # as the image has it
         places = {"PREFECT_HOME": str(self.folder / service), "XDG_DATA_HOME": str(self.folder / service)}
         return _environment() | own | places | {"PATH": path, "NMT_THREADS": "1"}
 
     def start(self, service: str, health: str = "") -> None:
-        """Start the service's command; return as soon as the health address answers, or the command has ended."""
+        """Start the service's command. Return as soon as the health address answers, or the command has ended."""
         program, *arguments = (self._here(word) for word in self._services[service]["command"])
         self.run(service, [sys.executable, *_PROGRAMS[program], *arguments], health)
 
@@ -204,7 +204,7 @@ class Stack:
         self.postgres.stop()
 
     def prefect(self, path: str, body: Any = None) -> Any:
-        """Ask Prefect, with the password; it may be away for a moment."""
+        """Send a request with the password to Prefect, which may be away for a moment."""
         api = self._here("http://prefect:4200/api")
         data = None if body is None else json.dumps(body).encode()
         own = headers(api, f"nmt:{self.values['NMT_PASSWORD']}")
@@ -223,13 +223,13 @@ class Stack:
         return until(answer, f"no answer to {path}", every=1)[0]
 
     def retrain(self, config: dict[str, Any]) -> str:
-        """Submit a retraining to the work pool; the id of its flow run."""
+        """Submit a retraining to the work pool, and return the id of its flow run."""
         deployment = self.prefect("deployments/name/retrain/quickstart")
         body = {"parameters": {"config": config}, "state": {"type": "SCHEDULED"}}
         return str(self.prefect(f"deployments/{deployment['id']}/create_flow_run", body)["id"])
 
     def ended(self, flow_run: str) -> dict[str, Any]:
-        """The state in which a flow run has ended."""
+        """Return the state in which a flow run has ended."""
 
         def end() -> dict[str, Any] | None:
             state: dict[str, Any] = self.prefect(f"flow_runs/{flow_run}")["state"]
@@ -238,7 +238,7 @@ class Stack:
         return until(end, (self.folder / "worker.log").read_text, _SECONDS_TO_END, every=0.5) or {}
 
     def here(self, address: str) -> str:
-        """An address of the compose file as it is on this machine."""
+        """Return the address on this machine for an address of the compose file."""
         return self._here(address)
 
     def _here(self, value: str) -> str:
@@ -250,7 +250,7 @@ class Stack:
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Everything up and ready for a retraining. Idle it takes a tenth of a core, so it does not outlive its tests."""
+    """Stack that is ready for a retraining. When idle it takes a tenth of a core, so it does not outlive its tests."""
     planted = ("NMT_PASSWORD", "NMT_POSTGRES_PASSWORD", "NMT_S3_SECRET", "HF_TOKEN", "NMT_NOTIFY")
     words = {name: f"planted{secrets.token_hex(12)}" for name in planted}
     words["NMT_NOTIFY"] = f"http://127.0.0.1:9/{words['NMT_NOTIFY']}"
@@ -280,7 +280,7 @@ def _started(stack: Stack) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def small_recipe(recipe: list[str]) -> dict[str, Any]:
-    """The quickstart, as small as it works, under a name that is found nowhere else."""
+    """The smallest quickstart, under a name that occurs nowhere else."""
     changes = [word for word in recipe[1:] if word != "--set"]
     found = load_recipe(recipe[0], changes).model_dump(mode="json")
     return found | {"name": f"stack{secrets.token_hex(6)}"}

@@ -1,6 +1,6 @@
 """A retraining through PostgreSQL, Prefect, a worker, MLflow and S3, with the settings of infra/compose.yaml.
 
-Its secrets are planted: each is a word that is found nowhere else, and must be found nowhere at all.
+Its secrets are words that occur nowhere else, and must be found nowhere at all.
 """
 
 import base64
@@ -32,7 +32,7 @@ _MILLISECONDS = 120_000  # for whatever a page should show
 
 
 class CommandLines:
-    """Everything that `ps` shows to anybody on this machine while the block lasts."""
+    """All command lines that `ps` shows to every user of this machine while the block lasts."""
 
     def __init__(self) -> None:
         self.seen: set[bytes] = set()
@@ -56,7 +56,7 @@ class CommandLines:
 
 @dataclass
 class Retrained:
-    """A retraining that has ended, and what could be seen of it."""
+    """A retraining that has ended, and everything that was visible of it."""
 
     stack: Any
     config: dict[str, Any]
@@ -65,7 +65,7 @@ class Retrained:
 
     @property
     def name(self) -> str:
-        """Of the recipe and the model."""
+        """Return the name of the recipe and of the model."""
         return str(self.config["name"])
 
     @property
@@ -109,7 +109,7 @@ def test_it_ends_with_a_registered_model(retrained: Retrained) -> None:
 
 @pytest.mark.slow
 def test_its_links_lead_to_where_browsers_find_the_pages(retrained: Retrained) -> None:
-    """The worker asks MLflow at an address that nothing outside its networks knows."""
+    """The worker uses an address of MLflow that no machine outside its networks knows."""
     with retrained.stack.postgres.connect("prefect") as prefect:
         links = dict(prefect.execute("SELECT key, data::text FROM artifact WHERE key LIKE 'mlflow-%'").fetchall())
     assert links.keys() == {f"mlflow-{step}" for step in STEPS}
@@ -126,7 +126,7 @@ def test_its_files_lie_in_s3(retrained: Retrained) -> None:
 
 @pytest.mark.slow
 def test_its_artifacts_lie_in_s3_too(retrained: Retrained) -> None:
-    """Each stage has published its own in NMT_STORE; the files of a stage lie below `stage/fingerprint`."""
+    """Each stage has published its artifact in NMT_STORE. The files of a stage are below `stage/fingerprint`."""
     manifests = [file.split("/") for file in retrained.bucket.find("artifacts") if file.endswith("/manifest.json")]
     assert {stage for *_, stage, _, _ in manifests} == {*STEPS} - {"register"}
 
@@ -145,7 +145,7 @@ def test_it_translates_what_it_has_made(retrained: Retrained, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_prefect_refuses_whoever_has_no_password(stack: Any) -> None:
+def test_prefect_refuses_requests_without_the_password(stack: Any) -> None:
     command = [sys.executable, "-m", "prefect", "flow", "ls"]
     environment = stack.environment("worker")
     del environment["PREFECT_API_AUTH_STRING"]
@@ -168,7 +168,7 @@ def test_prefect_lets_pages_of_no_other_site_read_or_write(stack: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["mlflow.localhost", "prefect.localhost"])
-def test_the_proxy_shows_pages_to_whoever_has_the_password(stack: Any, page: str) -> None:
+def test_the_proxy_shows_pages_with_the_password(stack: Any, page: str) -> None:
     statuses = []
     with httpx.Client(verify=False, trust_env=False) as client:  # the certificate is Caddy's own
         for login in ("nmt:wrong", f"nmt:{stack.values['NMT_PASSWORD']}"):
@@ -201,7 +201,7 @@ def rows(connection: psycopg.Connection[Any]) -> Iterator[bytes]:
 
 
 def places(retrained: Retrained) -> dict[str, list[bytes]]:
-    """All that is kept or shown anywhere, by kind of place."""
+    """Return everything that is stored or shown, by kind of place."""
     stack, found = retrained.stack, {}
     for database in ("prefect", "mlflow"):
         with stack.postgres.connect(database) as connection:
@@ -219,7 +219,7 @@ def places(retrained: Retrained) -> dict[str, list[bytes]]:
 
 @pytest.mark.slow
 def test_no_secret_is_found_anywhere(retrained: Retrained) -> None:
-    """The name of the recipe is looked for in the same way, so that looking in the wrong place cannot pass."""
+    """The name of the recipe is searched in the same way, so that a search in the wrong place cannot pass."""
     everything = places(retrained)
     for secret in retrained.stack.values.values():
         for place, texts in everything.items():
@@ -278,8 +278,8 @@ def test_a_stage_is_started_from_its_form(stack: Any, browser: Any) -> None:
     max_words.locator("input").fill("12")
     labels = browser.locator(".schema-form-property__label").all_inner_texts()
     shown = [label.removesuffix(" (Optional)") for label in labels]
-    knobs = [knob["title"] for knob in CleanConfig.model_json_schema()["properties"].values()]
-    in_order = ["input", "force", "changes", "clean", *knobs, "recipe"]
+    options = [option["title"] for option in CleanConfig.model_json_schema()["properties"].values()]
+    in_order = ["input", "force", "changes", "clean", *options, "recipe"]
     assert shown == in_order, "in the order of the form and of its section, which a database may lose"
     with browser.expect_response(re.compile(rf"/deployments/{clean}/create_flow_run")) as answer:
         browser.get_by_role("button", name="Submit").click()

@@ -1,4 +1,4 @@
-"""A browser, a page that asks for nothing outside, and pictures of it; `nmt up`, and a page of another site."""
+"""A browser, a page that requests nothing from outside, and screenshots. Also `nmt up`, and a page of another site."""
 
 import http.server
 import os
@@ -19,24 +19,27 @@ _SITE = "evil.example"
 _MILLISECONDS = 120_000  # for whatever a page should show
 _SIZE = {"width": 1400, "height": 1000}
 _FEW_FRAMES = "window.requestAnimationFrame = draw => setTimeout(() => draw(performance.now()), 250)"
-"""Four a second. The graph of a run is drawn anew in each, though nothing moves, and there may be no GPU."""
+"""Draw four frames a second.
+
+The graph of a run is drawn again in each, though nothing moves, and there may be no GPU.
+"""
 
 
 @pytest.fixture(scope="module")
 def browser(chromium: Any) -> Any:
-    """Of all tests here."""
+    """Browser of all tests in this folder."""
     return chromium()
 
 
 @pytest.fixture
 def asked_outside() -> list[str]:
-    """Addresses beyond this machine that a page has asked for."""
+    """Addresses beyond this machine that a page has requested."""
     return []
 
 
 @pytest.fixture
 def page(browser: Any, asked_outside: list[str]) -> Iterator[Any]:
-    """An empty page. Nothing that it asks for leaves this machine."""
+    """Empty page. None of its requests leaves this machine."""
     context = browser.new_context(viewport=_SIZE, color_scheme="light", reduced_motion="reduce")
     context.add_init_script(_FEW_FRAMES)
 
@@ -56,7 +59,7 @@ def page(browser: Any, asked_outside: list[str]) -> Iterator[Any]:
 
 @pytest.fixture
 def signed_in(page: Any) -> Callable[[Any], str]:
-    """Signs the page in at the servers of `nmt up`, as its printed address does, and gives Prefect's address."""
+    """Sign the page in at the servers of `nmt up`, as its printed address does, and return Prefect's address."""
 
     def sign_in(up: Any) -> str:
         site: str = up.servers["prefect"].removesuffix("/api")
@@ -79,8 +82,10 @@ def small_file(small_recipe: dict[str, Any], tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="module")
 def up(continued_alone: tuple[Any, dict[str, Any]], ask: Any, small_file: Path) -> Iterator[Any]:
-    """`nmt up` with the small recipe, in a home where all its stages have been made. What a test finds there may be of
-    another test: it looks for what is its own. A training has two processes, if there is work for as many."""
+    """`nmt up` with the small recipe, in a home where all its stages have been made.
+
+    Other tests share it, so each test looks for its own runs. A training has two processes, if there is enough work.
+    """
     nmt, _ = continued_alone
     up = ask(nmt, nmt.start("up", str(small_file), NMT_PROCESSES="2"))
     try:
@@ -93,7 +98,7 @@ def up(continued_alone: tuple[Any, dict[str, Any]], ask: Any, small_file: Path) 
 
 @pytest.fixture
 def picture(tmp_path: Path) -> Any:
-    """Takes pictures of a page, for the README if asked to."""
+    """Take screenshots of a page. With SCREENSHOTS, they are kept for the documentation."""
     folder = Path(os.environ.get("SCREENSHOTS", tmp_path))
 
     def take(page: Any, name: str) -> None:
@@ -106,7 +111,7 @@ def picture(tmp_path: Path) -> Any:
 
 @dataclass
 class Careless:
-    """A server that answers everybody, and notes who asked for what."""
+    """Server that answers every request, and records it."""
 
     address: str
     asked: list[str] = field(default_factory=list)
@@ -114,7 +119,7 @@ class Careless:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[[], Careless]]:
-    """Starts servers that let pages of every site read all they say; one of them serves the page itself."""
+    """Start servers that let pages of every site read their answers. One of them serves such a page itself."""
     started: list[tuple[http.server.ThreadingHTTPServer, threading.Thread]] = []
 
     def start() -> Careless:

@@ -1,4 +1,4 @@
-"""Hostile text of a corpus in a real browser: Prefect and MLflow show it, and the browser fetches nothing of it."""
+"""Hostile text of a corpus in a real browser: Prefect and MLflow show it, and the browser fetches nothing for it."""
 
 import json
 import urllib.request
@@ -27,7 +27,7 @@ def ask(url: str, body: Any) -> Any:
 
 @pytest.fixture
 def prefect(tmp_path: Path, prefect_database: Path) -> Iterator[str]:
-    """A server whose pages are those of the version that is installed, whatever `nmt up` puts around it."""
+    """Server whose pages are the pages of the installed version, without the changes that `nmt up` makes."""
     with held_port() as port:
         (tmp_path / "prefect.db").write_bytes(prefect_database.read_bytes())
         environment = {

@@ -1,9 +1,9 @@
 """`nmt up` in a real browser: a stage and a retraining are started from their forms, and a training is cancelled.
 
-    SCREENSHOTS=docs/images .venv/bin/pytest -m ui
+SCREENSHOTS=FOLDER .venv/bin/pytest -m ui also takes the pictures of the pages.
 
-also renews the pictures that the README shows. A page of another site is open meanwhile. It tries all that a page can,
-and gets nothing; of a server that answers everybody it gets what it wants: the tries are real ones.
+A page of another site is open meanwhile. It tries all that a page can, and gets nothing. From a server that answers
+every request it gets what it wants, which shows that the attempts are real.
 """
 
 import http.client
@@ -38,7 +38,7 @@ _MAKE_AN_EXPERIMENT = """([server, mode]) =>
     body: '{"name": "cats"}',
   }).then(() => "answered", () => "blocked")"""
 _PATHS = ("/", "/dashboard", "/api/health", "/api/deployments/name/gc/gc", "/nmt-open")
-_PATHS_OF_MLFLOW = ("/", "/api/2.0/mlflow/experiments/search?max_results=1")  # it says OK at /health to everybody
+_PATHS_OF_MLFLOW = ("/", "/api/2.0/mlflow/experiments/search?max_results=1")  # /health needs no password
 _UNREADABLE_BY_NATURE = {
     "no-cors get",
     "get of a page",
@@ -49,22 +49,22 @@ _UNREADABLE_BY_NATURE = {
 }
 
 
-def knob(page: Any, title: str) -> Any:
-    """What a form shows for one knob."""
+def option(page: Any, title: str) -> Any:
+    """Return the part of a form that shows one option."""
     return page.locator(".schema-form-property", has=page.get_by_text(f"{title} (Optional)", exact=True)).last
 
 
 def unfold_training(page: Any) -> None:
     """Show all options of the section `train` in the form of a recipe. None of them changes."""
     section = page.locator(".schema-form-property", has=page.get_by_text("Train (Optional)", exact=True)).last
-    before = knob(page, "Max Updates").locator("input").input_value()
+    before = option(page, "Max Updates").locator("input").input_value()
     section.get_by_text(ALL_OPTIONS, exact=True).first.click()
-    knob(page, "Label Smoothing").locator("input").wait_for()
-    assert knob(page, "Max Updates").locator("input").input_value() == before
+    option(page, "Label Smoothing").locator("input").wait_for()
+    assert option(page, "Max Updates").locator("input").input_value() == before
 
 
 def run_from_the_form(page: Any, deployment: str) -> str:
-    """Press Submit, once; the id of the flow run."""
+    """Press Submit once, and return the id of the flow run."""
     with page.expect_response(re.compile(rf"/deployments/{deployment}/create_flow_run")) as answer:
         page.get_by_role("button", name="Submit").click()
     assert answer.value.ok, answer.value.text()
@@ -72,7 +72,7 @@ def run_from_the_form(page: Any, deployment: str) -> str:
 
 
 def see_it_complete(page: Any, up: Any, site: str, run: str) -> None:
-    """Stay on the page of a run until the server says that it is complete, and the page does."""
+    """Stay on the page of a run until the server and the page show that it is complete."""
     page.goto(f"{site}/runs/flow-run/{run}")
     assert up.wait(run) == "COMPLETED"
     page.get_by_text("Completed", exact=True).first.wait_for()
@@ -85,13 +85,13 @@ def lines_of(up: Any, run: str) -> list[str]:
 
 
 def marks_of(up: Any, run: str) -> dict[str, str]:
-    """The states of a run's stages by name, of which Prefect learns a moment later. The model may be a new one."""
+    """Return the states of a run's stages by name, without `register`. Prefect learns them a moment later."""
     tasks = up.call("task_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
     return {task["name"]: task["state"]["name"] for task in tasks if task["name"] != "register"}
 
 
 def wait_for_the_graph(page: Any) -> None:
-    """Return when the page has drawn the tasks of a run: into a canvas, of which nothing but a picture can be had."""
+    """Return when the page has drawn the tasks of a run into its canvas, which only a screenshot can read."""
     canvas, before = page.locator("canvas").first, b""
     for _ in range(_LOOKS):
         page.wait_for_timeout(1_000)
@@ -102,7 +102,7 @@ def wait_for_the_graph(page: Any) -> None:
     raise AssertionError(f"no graph in {_LOOKS} s: a picture of {len(before):,} bytes")
 
 
-@pytest.mark.cpu(170)  # those of `finished` and `up` among them
+@pytest.mark.cpu(170)  # including `finished` and `up`
 def test_a_stage_and_a_retraining_from_the_browser(
     up: Any, page: Any, signed_in: Any, picture: Any, asked_outside: list[str]
 ) -> None:
@@ -111,16 +111,18 @@ def test_a_stage_and_a_retraining_from_the_browser(
 
     clean = up.deployment("clean/small")["id"]
     page.goto(f"{site}/deployments/deployment/{clean}/run")
-    knob(page, "Max Words").locator("input").wait_for()
+    option(page, "Max Words").locator("input").wait_for()
     titles = page.locator(".schema-form-property__label").all_inner_texts()
     assert titles[:3] == ["input (Optional)", "force (Optional)", "changes (Optional)"]
     assert titles[3:7] == ["clean", "Min Words (Optional)", "Max Words (Optional)", "Min Characters (Optional)"]
     assert titles[-1] == "recipe (Optional)"
-    assert "such as <b>." in knob(page, "Tags Must Match").inner_text()
-    assert knob(page, "Max Words").inner_text().count("Maximum number of words on each side. Allowed: 1 or more.") == 1
-    assert knob(page, "Max Words").locator("input").input_value() == "150"
-    assert knob(page, "Unicode Form").locator(".p-select").inner_text().strip() == "NFC"
-    knob(page, "Max Words").locator("input").fill("12")
+    assert "such as <b>." in option(page, "Tags Must Match").inner_text()
+    assert (
+        option(page, "Max Words").inner_text().count("Maximum number of words on each side. Allowed: 1 or more.") == 1
+    )
+    assert option(page, "Max Words").locator("input").input_value() == "150"
+    assert option(page, "Unicode Form").locator(".p-select").inner_text().strip() == "NFC"
+    option(page, "Max Words").locator("input").fill("12")
     picture(page, "prefect-form")
     run = run_from_the_form(page, clean)
     see_it_complete(page, up, site, run)
@@ -136,7 +138,7 @@ def test_a_stage_and_a_retraining_from_the_browser(
 
     retrain = up.deployment("retrain/small")["id"]
     page.goto(f"{site}/deployments/deployment/{retrain}/run")
-    knob(page, "Max Updates").locator("input").wait_for()
+    option(page, "Max Updates").locator("input").wait_for()
     titles = page.locator(".schema-form-property__label").all_inner_texts()
     assert titles[:5] == [f"{title} (Optional)" for title in ("from", "until", "force", "changes")] + ["config"]
     assert "Label Smoothing (Optional)" not in titles, "the recipe does not set it"
@@ -151,7 +153,7 @@ def test_a_stage_and_a_retraining_from_the_browser(
     picture(page, "prefect-run")
     reused = "(select value from tags t where t.run_uuid = r.run_uuid and t.key = 'nmt.reused')"
     stages = up.tracked(run, reused)[0][1].split(", ")
-    assert {*STEPS[:-1]} <= set(stages), "an untouched form is the recipe, to the last knob"
+    assert {*STEPS[:-1]} <= set(stages), "an untouched form is the recipe, to the last option"
     until(lambda: marks_of(up, run) == dict.fromkeys(STEPS[:-1], "Cached"), lambda: str(marks_of(up, run)))
     started = up.call(f"flow_runs/{run}")
     assert started["name"].startswith("small: retrain 20") and "(" not in started["name"]
@@ -170,7 +172,7 @@ def test_a_stage_and_a_retraining_from_the_browser(
 def test_mlflow_shows_a_table_of_runs_that_can_be_read(
     up: Any, page: Any, signed_in: Any, picture: Any, asked_outside: list[str]
 ) -> None:
-    """The links in Prefect's artifacts and those that `nmt up` prints have these forms."""
+    """Links in Prefect's artifacts, and the links that `nmt up` prints, have these forms."""
     signed_in(up)
     assert up.wait(up.start("retrain/small")) == "COMPLETED"
     run = up.start("clean/small", changes="clean.max_words=13")
@@ -196,7 +198,7 @@ def test_a_typed_name_stays_and_changes_are_made_as_by_set(
     site, clean = signed_in(up), up.deployment("clean/small")["id"]
     assert up.wait(up.start("download/small")) == "COMPLETED"
     page.goto(f"{site}/deployments/deployment/{clean}/run")
-    knob(page, "changes").locator("textarea").fill("clean.max_words=11,\nclean.min_words=2")
+    option(page, "changes").locator("textarea").fill("clean.max_words=11,\nclean.min_words=2")
     page.get_by_text("Run Name", exact=True).locator("xpath=following::input[1]").fill("before the holidays")
     picture(page, "prefect-changes")
     run = run_from_the_form(page, clean)
@@ -207,7 +209,7 @@ def test_a_typed_name_stays_and_changes_are_made_as_by_set(
     assert (cleaned["max_words"], cleaned["min_words"]) == (11, 2)
 
     page.goto(f"{site}/deployments/deployment/{clean}/run")
-    knob(page, "changes").locator("textarea").fill("clean.max_word=11")
+    option(page, "changes").locator("textarea").fill("clean.max_word=11")
     run = run_from_the_form(page, clean)
     assert up.wait(run) == "FAILED"
     message = "recipe small: clean.max_word is not a key: did you mean 'max_words'?"
@@ -241,16 +243,16 @@ def test_a_value_out_of_bounds_is_refused_in_the_browser(up: Any, page: Any, sig
         deployment = up.deployment(name)["id"]
         before = up.call("flow_runs/filter", {"deployments": {"id": {"any_": [deployment]}}})
         page.goto(f"{site}/deployments/deployment/{deployment}/run")
-        knob(page, title).locator("input").fill("0")
+        option(page, title).locator("input").fill("0")
         page.get_by_role("button", name="Submit").click()
-        knob(page, title).get_by_text("0 is less than the minimum of 1").wait_for()
+        option(page, title).get_by_text("0 is less than the minimum of 1").wait_for()
         picture(page, f"prefect-refused-{name.partition('/')[0]}")
         after = up.call("flow_runs/filter", {"deployments": {"id": {"any_": [deployment]}}})
         assert after == before, "nothing was started"
 
 
 def ranks(up: Any) -> list[psutil.Process]:
-    """Processes that train, `torchrun` left out."""
+    """Return the processes that train, without `torchrun`."""
     found = []
     for process in psutil.Process(up.process.pid).children(recursive=True):
         try:
@@ -262,7 +264,7 @@ def ranks(up: Any) -> list[psutil.Process]:
 
 
 def wait_until_they_train(up: Any, run: str) -> list[psutil.Process]:
-    """The ranks, when the curve has points."""
+    """Return the ranks when the curve has points."""
     until(
         lambda: trains(up.nmt.home),
         lambda: str(up.call(f"flow_runs/{run}")["state"]),
@@ -275,7 +277,7 @@ def wait_until_they_train(up: Any, run: str) -> list[psutil.Process]:
 def test_two_ranks_that_are_cancelled_end_with_a_checkpoint(
     up: Any, page: Any, signed_in: Any, small_recipe: dict[str, Any]
 ) -> None:
-    """They have work for two, and neither end nor save by themselves."""
+    """The ranks have work for two, and neither end nor save by themselves."""
     endless = {"micro_batch_tokens": 512, "max_updates": _UPDATES, "checkpoint_every": _UPDATES}
     config = small_recipe | {"train": small_recipe["train"] | endless, "average": {"checkpoints": 1}}
     run = up.start("retrain/small", config=config, until="train")
@@ -300,7 +302,7 @@ def test_two_ranks_that_are_cancelled_end_with_a_checkpoint(
 
 
 def statuses_of(page: Any, server: str) -> list[tuple[str, int]]:
-    """What a server answers from now on, as the browser sees it, whether or not the page does."""
+    """Return a list to which each answer of a server is added, as the browser sees it, even if the page does not."""
     seen: list[tuple[str, int]] = []
 
     def note(response: Any) -> None:
@@ -312,7 +314,7 @@ def statuses_of(page: Any, server: str) -> list[tuple[str, int]]:
 
 
 def raw(address: str, path: str, host: str, method: str = "GET") -> int:
-    """The status of an answer to a request that names a host of its own."""
+    """Return the status of an answer to a request with another host name."""
     connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
     connection.putrequest(method, path, skip_host=True)
     connection.putheader("Host", host)
@@ -361,7 +363,7 @@ def test_a_page_of_another_site_gets_nothing_and_the_ui_works(
             assert raw(server, path, f"{other}:{urlsplit(server).port}") in _REFUSED
     assert raw(site, "/api/health", urlsplit(site).netloc) == 200
 
-    # With the password, a run starts; but what it runs is not for whoever starts it to say
+    # With the password, a run starts, but its command cannot be chosen
     answers = {name: start_with(up, gc, name) for name in ("command", "env", "working_dir", "")}
     assert answers == {"command": 422, "env": 422, "working_dir": 422, "": 201}
     (run,) = up.call("flow_runs/filter", {"deployments": {"id": {"any_": [gc]}}})
@@ -375,7 +377,7 @@ def test_a_page_of_another_site_gets_nothing_and_the_ui_works(
 
 
 def start_with(up: Any, deployment: str, variable: str) -> int:
-    """Start a run with a value of one's own for a job variable; the status of the answer."""
+    """Start a run with a changed job variable, and return the status of the answer."""
     value = {"PYTHONPATH": "/tmp"} if variable == "env" else "/tmp"
     body = {"state": {"type": "SCHEDULED"}, "job_variables": {variable: value} if variable else {}}
     try:

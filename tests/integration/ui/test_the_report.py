@@ -1,4 +1,4 @@
-"""The report of a retraining in a real browser: all of it is drawn, nothing overlaps, nothing is fetched."""
+"""The report of a retraining in a real browser: it is drawn completely, nothing overlaps, and nothing is fetched."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(900), pytest.mark.cpu(100)]  # those of `finished` among them
+pytestmark = [pytest.mark.ui, pytest.mark.timeout(900), pytest.mark.cpu(100)]  # including `finished`
 
 _LONGER = ("model.d_model=64", "model.d_ff=256", "train.max_updates=400", "train.validate_every=80")
 _INK = 0.7  # of the height of a line's box, in its middle: letters do not fill it
@@ -50,17 +50,17 @@ _MEASURE = """() => {
 
 @dataclass(frozen=True)
 class Seen:
-    """One look at the report."""
+    """Page with the report, and its requests."""
 
     measured: dict[str, Any]
     asked_for: list[str]
-    """Addresses that the page has asked for beside its own."""
+    """Addresses that the page has requested besides its own."""
     errors: list[str]
 
 
 @pytest.fixture(scope="module")
 def report(continued: tuple[Any, dict[str, Any]]) -> Path:
-    """Of a second training, which has a champion beside it, and says more than that one had learnt to say."""
+    """Report of a second training, which has a champion to compare with."""
     nmt, _ = continued
     summary = nmt.run(*(part for change in _LONGER for part in ("--set", change)))
     assert (summary["model"]["version"], summary["champion"]["version"]) == ("2", "1"), "it is slower by half"

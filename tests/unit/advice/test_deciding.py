@@ -1,4 +1,4 @@
-"""What a recipe is made of: the size of the vocabulary and of the model, the length of training, the gate."""
+"""Contents of a suggested recipe: size of the vocabulary and of the model, length of training, and gate."""
 
 import random
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_sizes_follow_from_the_text_and_the_machine(
 
 
 def test_training_is_as_long_as_in_the_recipes_of_the_package() -> None:
-    """The text of multi30k-en-de and of wmt14-en-de-base is read about as often as there."""
+    """The text of multi30k-en-de and of wmt14-en-de-base is read about as often as by these recipes."""
     lengths = {29_000: 4_096 * 7_000 / 29_000, 4_500_000: 25_000 * 100_000 / 4_500_000}
     for pairs, of_package in lengths.items():
         made = values(of(pairs), SERVER, hours="10000")

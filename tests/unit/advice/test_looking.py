@@ -1,4 +1,4 @@
-"""What is found of text: corpora among files, their languages, their size, and what is wrong with them."""
+"""Facts that are found in text: corpora among files, their languages, their size, and their defects."""
 
 import gzip
 import json
@@ -201,7 +201,7 @@ def test_languages_follow_from_names(name: str, language: str) -> None:
 
 
 def test_halves_match_whatever_code_names_their_language(pairs: Pairs, tmp_path: Path) -> None:
-    """The pair of languages in a name is no language of a half."""
+    """The pair of languages in a file name is not the language of one half."""
     for stem, part in {"news.ko-en": pairs[:900], "newstest2013.ko-en": pairs[900:1_000]}.items():
         (tmp_path / f"{stem}.eng").write_text(lines(part, 0))
         (tmp_path / f"{stem}.ko").write_text(lines(part, 1))
@@ -226,7 +226,7 @@ def test_of_several_languages_two_must_be_chosen(pairs: Pairs, tmp_path: Path) -
 
 
 def wrong(name: str, pairs: Pairs, folder: Path) -> list[Path]:
-    """Write text that cannot be used, and return what a user would name."""
+    """Write text that cannot be used, and return the arguments of a user."""
     few, one = pairs[:200], folder / "a.tsv"
     content: dict[str, Callable[[], object]] = {
         "too little": lambda: one.write_text("".join(f"{a}\t{b}\n" for a, b in few)),

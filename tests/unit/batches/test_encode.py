@@ -24,22 +24,22 @@ from nmt_core.tokenizer.tokenizer import EOS_ID, SPM_FILE, UNK_ID, Tokenizer
 
 @pytest.fixture
 def encode(tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job) -> Any:
-    """Encodes the tiny corpus into the test's folder."""
+    """Encode the tiny corpus into the test's folder."""
 
-    def run_with(**knobs: int) -> EncodeReport:
+    def run_with(**options: int) -> EncodeReport:
         inputs = {name: tiny[name] for name in ("split", "tokenizer")}
-        return run(make_config(encode=knobs), inputs, tmp_path, job)
+        return run(make_config(encode=options), inputs, tmp_path, job)
 
     return run_with
 
 
 @pytest.fixture
 def learn_into(tiny: dict[str, Artifact], make_config: Any, job: Job) -> Any:
-    """Learns another tokenizer from the tiny corpus."""
+    """Learn another tokenizer from the tiny corpus."""
 
-    def learn_with(out: Path, **knobs: Any) -> Artifact:
+    def learn_with(out: Path, **options: Any) -> Artifact:
         out.mkdir()
-        learn(make_config(tokenizer=knobs), {"split": tiny["split"]}, out, job)
+        learn(make_config(tokenizer=options), {"split": tiny["split"]}, out, job)
         return Artifact("tokenizer", "0" * 32, out)
 
     return learn_with
@@ -153,14 +153,14 @@ def test_pairs_that_are_too_long_are_dropped_and_listed(encode: Any, tiny: dict[
         assert reason == TOO_LONG
 
 
-def test_when_nothing_is_left_the_knob_is_named(encode: Any) -> None:
+def test_when_nothing_is_left_the_option_is_named(encode: Any) -> None:
     with pytest.raises(StageError, match=r"encode\.max_length=4: all 930 pairs are longer: set it higher"):
         encode(max_length=4)
 
 
 @pytest.fixture(scope="module")
 def uneven(tiny: dict[str, Artifact], tmp_path_factory: pytest.TempPathFactory) -> Artifact:
-    """Three times the tiny text, in shards of other sizes than those asked for; one is empty."""
+    """Artifact with three times the tiny text, in shards of unusual sizes. One shard is empty."""
     split = Artifact("split", "0" * 32, tmp_path_factory.mktemp("uneven") / "split")
     split.path.mkdir()
     text = pl.read_parquet(tiny["split"].path / "train-*.parquet")
@@ -183,7 +183,7 @@ def test_text_is_cut_into_shards(
     assert pa.concat_tables(shards).equals(pa.concat_tables([whole] * 3))
 
 
-@pytest.mark.parametrize("knobs", [{}, {"subword_sampling": 0.1, "samples": 2}], ids=["best", "sampled"])
+@pytest.mark.parametrize("options", [{}, {"subword_sampling": 0.1, "samples": 2}], ids=["best", "sampled"])
 def test_any_number_of_workers_write_the_same_bytes(
     tiny: dict[str, Artifact],
     uneven: Artifact,
@@ -191,7 +191,7 @@ def test_any_number_of_workers_write_the_same_bytes(
     tmp_path: Path,
     reporter: Any,
     three_workers: LocalWorkers,
-    knobs: dict[str, Any],
+    options: dict[str, Any],
 ) -> None:
     inputs = {"split": uneven, "tokenizer": tiny["tokenizer"]}
     written = []
@@ -199,10 +199,10 @@ def test_any_number_of_workers_write_the_same_bytes(
         out = tmp_path / f"{workers.count}"
         out.mkdir()
         job = Job(reporter, Resources(), workers)
-        report = run(make_config(encode={"shard_pairs": 1_000, "max_length": 25} | knobs), inputs, out, job)
+        report = run(make_config(encode={"shard_pairs": 1_000, "max_length": 25} | options), inputs, out, job)
         assert sum(report.dropped.values()) > 0
         written.append({file.name: file.read_bytes() for file in out.iterdir()} | {"report": report})
-    assert len(written[0]) == (3 + 3) * knobs.get("samples", 1) + 1 + 1
+    assert len(written[0]) == (3 + 3) * options.get("samples", 1) + 1 + 1
     assert written[0] == written[1]
 
 

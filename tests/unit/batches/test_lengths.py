@@ -1,4 +1,4 @@
-"""Lengths of pairs are counted without keeping them, and padding is foretold as the plan of batches makes it."""
+"""Lengths of pairs are counted without storing them, and the forecast of padding equals the padding of the plan."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_nothing_is_counted_as_nothing() -> None:
     assert count_sizes(np.empty((0, 2), np.int64)) == PairCounts()
 
 
-def test_the_share_is_that_of_the_micro_batches() -> None:
+def test_the_share_equals_the_micro_batches() -> None:
     draw = np.random.default_rng(1)
     lengths_N2 = draw.integers(1, 100, (3_000, 2))
     shares, capacity = useful_token_share(count_sizes(lengths_N2)), Capacity(2_048, 2_048)

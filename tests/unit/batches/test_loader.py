@@ -1,4 +1,4 @@
-"""The loader: every process gets its part of the planned updates, in order, from anywhere."""
+"""The loader gives every process its part of the planned updates, in order, from any update on."""
 
 import threading
 from collections import Counter
@@ -22,7 +22,7 @@ from nmt_core.tokenizer.tokenizer import EOS_ID
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> TokenShards:
-    """2,000 pairs in row groups of 50; the first id of each source is the number of the pair."""
+    """2,000 pairs in row groups of 50. The first id of each source is the number of the pair."""
     draw, file = np.random.default_rng(1), tmp_path_factory.mktemp("shards") / "train-00000.parquet"
     sides: list[list[list[int]]] = [[], []]
     for number in range(2_000):
@@ -83,7 +83,7 @@ def test_an_epoch_holds_every_pair_once_and_another_follows(shards: TokenShards,
 
 
 @pytest.mark.parametrize("batching", ["padded", "packed"])
-def test_it_goes_on_from_anywhere(shards: TokenShards, batching: Batching) -> None:
+def test_it_resumes_from_anywhere(shards: TokenShards, batching: Batching) -> None:
     whole = load(shards, batching, Share(0, 2, 256), 120)
     last_of_first_epoch = max(update.number for update in whole if update.epoch == 0)
     for start in ((0, 0), (0, 7), (0, last_of_first_epoch), (0, last_of_first_epoch + 1), (1, 3)):
@@ -115,7 +115,7 @@ def test_a_damaged_row_group_ends_it_where_it_is_wanted(shards: TokenShards, tmp
 
 
 def test_it_counts_how_long_it_kept_training_waiting(shards: TokenShards, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock on which it takes a second to read a block; only what is read while training waits counts."""
+    """A clock is used on which reading a block takes a second. Only reads for which training waits count."""
     read, now, may_read, takes_time = TokenShards.read, [0.0], threading.Event(), [1.0]
 
     def slow(self: TokenShards, *arguments: Any) -> Any:

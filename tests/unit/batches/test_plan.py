@@ -1,7 +1,8 @@
 """The plan of batches: complete, bounded, reproducible, and the same however many processes share it."""
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -26,7 +27,7 @@ batchings = st.sampled_from(["padded", "packed"])
 
 
 class Corpus:
-    """Lengths of a corpus that is nowhere, and which row groups were asked for."""
+    """Lengths of a corpus that does not exist, with a record of the row groups that were read."""
 
     def __init__(self, pairs: int, row_group_pairs: int, seed: int = 1) -> None:
         lengths_N2 = np.random.default_rng(seed).integers(1, LONGEST, (pairs, 2))
@@ -41,6 +42,11 @@ class Corpus:
 
     def lengths(self, groups: Sequence[int]) -> np.ndarray:
         return np.concatenate([self.parts[group] for group in groups])
+
+    def weights(self, groups: Sequence[int], by_corpus: Mapping[str, float]) -> np.ndarray:
+        """Row groups alternate between two corpora, `even` and `odd`."""
+        names = [("even", "odd")[group % 2] for group in groups for _ in self.parts[group]]
+        return np.array([by_corpus.get(name, 0.0) for name in names])
 
 
 def plan(corpus: Corpus, batching: Batching = "padded", micro_batch_tokens: int = 256, seed: int = 1) -> Plan:
@@ -105,8 +111,24 @@ def test_an_epoch_holds_every_pair_once(pairs: int, row_group_pairs: int, batchi
 
 
 @settings(max_examples=20)
+@given(st.floats(0.05, 3.0), batchings, seeds)
+def test_an_epoch_reads_each_corpus_as_often_as_its_weight_says(weight: float, batching: Batching, seed: int) -> None:
+    """Whole parts of a weight are exact. A fraction is drawn, and anew in the next epoch."""
+    corpus = Corpus(800, 40)
+    chosen = Plan(corpus, batching, micro_batch_tokens=256, max_tokens=1_025, seed=seed, corpora={"odd": weight})
+    counts = []
+    for epoch in (0, 1):
+        found = Counter(pairs_of(corpus, [each for update in chosen.updates(epoch) for each in update]))
+        assert all(group % 2 for group, _ in found)
+        assert set(found.values()) <= {math.floor(weight), math.floor(weight) + 1}
+        assert sum(found.values()) == pytest.approx(400 * weight, abs=60)
+        counts.append(found)
+    assert counts[0] != counts[1] or weight == math.floor(weight)
+
+
+@settings(max_examples=20)
 @given(st.integers(1, 40), batchings, seeds, st.integers(0, 3))
-def test_it_goes_on_from_any_update(first: int, batching: Batching, seed: int, epoch: int) -> None:
+def test_it_resumes_from_any_update(first: int, batching: Batching, seed: int, epoch: int) -> None:
     """The state of the data is the epoch and the number of the update."""
     corpus = Corpus(3_000, 20)
     whole = list(plan(corpus, batching, seed=seed).updates(epoch))
@@ -134,7 +156,7 @@ def test_slices_come_in_no_order_of_length(batching: Batching) -> None:
 
 
 def alike(pairs: int) -> np.ndarray:
-    """Lengths as text has them: both sides of a pair about as long."""
+    """Lengths as in real text: both sides of a pair are about equally long."""
     draw = np.random.default_rng(1)
     source = 1 + draw.gamma(2.5, 6, pairs)
     return np.clip(np.stack([source, source * draw.normal(1.1, 0.2, pairs)], axis=1), 1, 128).astype(np.int64)
@@ -173,7 +195,7 @@ def test_little_of_a_stream_is_left_empty(tokens: int) -> None:
 def test_processes_read_the_row_groups_of_their_own_blocks_only(
     micro_batches: int, processes: int, blocks: int
 ) -> None:
-    """In the first updates of a window: in the last ones some blocks have micro-batches left and others have none."""
+    """This holds in the first updates of a window. In the last ones, some blocks have no micro-batches left."""
     assert blocks <= 8 // math.gcd(8, micro_batches, processes), "the bound that the plan tells"
     corpus = Corpus(64 * 500, 500)
     updates = Plan(corpus, "padded", micro_batch_tokens=256, max_tokens=micro_batches * 256, seed=1).updates(0)

@@ -78,7 +78,10 @@ def test_a_shard_that_is_cut_short_is_named(
 def test_any_flipped_bit_is_noticed_or_harmless(
     tiny: dict[str, Artifact], copy_of: Callable[[Artifact], Artifact]
 ) -> None:
-    """The row group is named, with both hashes where it can be read at all; what is read is what was written."""
+    """The message names the row group, with both hashes if it can be read at all.
+
+    Data that is read is data that was written.
+    """
     shard = copy_of(tiny["encode"]).path / "train-00000.parquet"
     whole, expected = shard.read_bytes(), rows(read_pairs([shard]))
     messages = []
@@ -97,7 +100,7 @@ def test_any_flipped_bit_is_noticed_or_harmless(
 def test_other_ids_than_were_written_have_another_hash(
     tiny: dict[str, Artifact], copy_of: Callable[[Artifact], Artifact]
 ) -> None:
-    """A whole and readable file with one other id in it."""
+    """A complete and readable file in which one id differs."""
     shard = copy_of(tiny["encode"]).path / "train-00000.parquet"
     table, metadata = pq.read_table(shard), pq.read_metadata(shard).metadata
     source = table["source"].combine_chunks()

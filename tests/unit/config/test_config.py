@@ -1,4 +1,7 @@
-"""Every knob is described, bounded and frozen; the defaults are the paper's; wrong combinations are refused."""
+"""Each option is described, bounded and frozen.
+
+Defaults are the values of the paper. Wrong combinations are refused.
+"""
 
 import subprocess
 import sys
@@ -40,13 +43,13 @@ FREE_TEXT = {
     "target_prefix",
 }
 PLACES = {"address", "start_from", "source", "target", "mirror", "lock", "source_word_list", "target_word_list"}
-PLACES |= {"identifier_model"}
+PLACES |= {"identifier_model", "other_direction", "checkpoint", "vocabulary"}
 TOY: dict[str, Any] = {"name": "toy", "corpus": {"toy": {}}}
 RNN: dict[str, Any] = {"architecture": "rnn", "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "none"}
 
 
 def section_of(annotation: Any) -> type[Section] | None:
-    """The section that a field holds, alone, optionally or in a tuple."""
+    """Return the section that a field holds, alone, optionally or in a tuple."""
     candidates = (annotation, *get_args(annotation))
     return next((c for c in candidates if isinstance(c, type) and issubclass(c, Section)), None)
 
@@ -59,7 +62,7 @@ def sections(root: type[Section] = PipelineConfig) -> Iterator[type[Section]]:
 
 
 SECTIONS = sorted(set(sections()), key=lambda section: section.__name__)
-KNOBS = {
+OPTIONS = {
     f"{section.__name__}.{name}": field
     for section in SECTIONS
     for name, field in section.model_fields.items()
@@ -67,10 +70,10 @@ KNOBS = {
 }
 
 
-def test_every_knob_says_what_it_is() -> None:
-    assert len(KNOBS) > 100
-    descriptions = {knob: field.description or "" for knob, field in KNOBS.items()}
-    assert [knob for knob, text in descriptions.items() if len(text) <= 10 or not text.endswith(".")] == []
+def test_every_option_says_what_it_is() -> None:
+    assert len(OPTIONS) > 100
+    descriptions = {option: field.description or "" for option, field in OPTIONS.items()}
+    assert [option for option, text in descriptions.items() if len(text) <= 10 or not text.endswith(".")] == []
 
 
 def test_every_section_says_what_it_is() -> None:
@@ -79,11 +82,11 @@ def test_every_section_says_what_it_is() -> None:
 
 
 def test_every_number_and_name_is_bounded() -> None:
-    def takes_anything(knob: str, field: FieldInfo) -> bool:
-        is_name = field.annotation is str and knob.partition(".")[2] not in FREE_TEXT | PLACES
+    def takes_anything(option: str, field: FieldInfo) -> bool:
+        is_name = field.annotation is str and option.partition(".")[2] not in FREE_TEXT | PLACES
         return (field.annotation in (int, float) or is_name) and not field.metadata
 
-    assert [knob for knob, field in KNOBS.items() if takes_anything(knob, field)] == []
+    assert [option for option, field in OPTIONS.items() if takes_anything(option, field)] == []
 
 
 def test_unknown_keys_are_errors() -> None:
@@ -120,7 +123,7 @@ def test_a_section_of_a_recipe_is_a_module_of_its_name() -> None:
     assert len(modules) > 15
 
 
-def test_forms_show_the_knobs_in_the_order_of_the_file() -> None:
+def test_forms_show_the_options_in_the_order_of_the_file() -> None:
     def shown(section: type[Section]) -> list[tuple[str, int]]:
         return [(name, field["position"]) for name, field in section.model_json_schema()["properties"].items()]
 
@@ -149,6 +152,7 @@ def test_nothing_slow_is_imported() -> None:
             {"rnn": {"cell": "lstm"}},
             "rnn has no effect with architecture=transformer: set architecture to rnn",
         ),
+        (ModelConfig, RNN | {"layer_norm_eps": 1e-6}, "layer_norm_eps=1e-06 has no effect with architecture=rnn"),
         (ModelConfig, RNN | {"decoder_layers": 2}, "decoder_layers=2: a decoder with an alignment model"),
         (ModelConfig, RNN | {"tied_embeddings": "two_way"}, "its width 500 is not d_model=512: set tied_embeddings"),
         (
@@ -156,6 +160,8 @@ def test_nothing_slow_is_imported() -> None:
             RNN | {"encoder_layers": 2, "rnn": {"attention": "dot", "bidirectional": False}},
             "encoder_layers=2 and decoder_layers=1 differ, but with rnn.attention=dot",
         ),
+        (RnnConfig, {"attention": "general"}, "set bidirectional to false"),
+        (RnnConfig, {"input_feeding": True}, "which attention=additive does not have: set attention to dot, general"),
         (RnnConfig, {"attention": "dot"}, "set bidirectional to false"),
         (RnnConfig, {"context": "first_state"}, "context=first_state needs attention=none, not additive"),
         (RnnConfig, {"reverse_source": True}, "reverse_source=true needs bidirectional=false"),
@@ -164,6 +170,7 @@ def test_nothing_slow_is_imported() -> None:
             TOY | {"model": RNN, "train": {"batching": "packed"}},
             "train.batching=packed needs model.architecture=transformer, because a recurrent network reads",
         ),
+        (PipelineConfig, TOY | {"train": {"bptt_steps": 20}}, "train.bptt_steps=20 has no effect on a Transformer"),
         (ModelConfig, {"positions": "rotary", "key_width": 7}, "rotates pairs, but the keys of a head are 7 wide"),
         (
             PipelineConfig,
@@ -175,6 +182,15 @@ def test_nothing_slow_is_imported() -> None:
             TOY | {"model": {"positions": "learned", "max_positions": 1_000}},
             "needs 1,075 positions, more than model.max_positions=1000: lower the first, or raise the last",
         ),
+        (EvaluateConfig, {"metrics": ["BLEU"]}, "name=BLEU: every evaluation has this score"),
+        (EvaluateConfig, {"metrics": ["TER", {"name": "TER"}]}, "metrics has the name 'TER' twice"),
+        (EvaluateConfig, {"metrics": ["COMET"]}, "name='COMET' is none of TER, chrF++, spBLEU: write one of these"),
+        (EvaluateConfig, {"metrics": [{"name": "TER", "command": "x"}]}, "name=TER is a metric of sacreBLEU"),
+        (EvaluateConfig, {"metrics": [{"name": "TER", "factor": 2}]}, "factor has no effect without command"),
+        (EvaluateConfig, {"metrics": [{"name": "TER", "vocabulary": "a"}]}, "vocabulary has no effect on TER"),
+        (SearchConfig, {"candidates": 8}, "candidates=8 has no effect with rerank=none: set rerank to mbr"),
+        (SearchConfig, {"rerank": "mbr", "candidates": 8}, "among 8 candidates of a beam of 4: set beam_size"),
+        (SearchConfig, {"rerank": "mbr", "beam_size": 1}, "among 1 candidates of a beam of 1: set beam_size to 2"),
         (TrainConfig, {"start_optimizer": "kept"}, "start_optimizer=kept needs a checkpoint: set start_from"),
         (CleanConfig, {"min_words": 9, "max_words": 8}, "min_words=9 is more than max_words=8"),
         (CleanConfig, {"ngram_words": 5}, "short_ngram_words=9 is more than ngram_words=5"),
@@ -230,7 +246,7 @@ def test_values_that_do_not_fit_together_are_refused(
 
 @pytest.mark.parametrize(("pairs", "held_out"), [(toy.MAX_PAIRS + 1, 10), (1_000, 501)])
 def test_a_toy_corpus_that_cannot_be_made_is_refused(pairs: int, held_out: int) -> None:
-    """Before anything runs, and not by the download stage."""
+    """The error comes before anything runs, and not in the download stage."""
     with pytest.raises(ValidationError):
         ToyCorpusConfig(pairs=pairs, held_out=held_out)
 
@@ -248,7 +264,7 @@ def test_a_pair_cannot_be_longer_than_the_model_has_positions(max_length: int) -
 
 
 def test_an_update_cannot_be_smaller_than_the_longest_pair() -> None:
-    """`train.max_tokens` promises that no batch is larger; a single long pair would be."""
+    """`train.max_tokens` promises that no batch is larger, but a single long pair would be."""
     with pytest.raises(ValidationError, match="max_tokens"):
         PipelineConfig.model_validate(
             TOY | {"encode": {"max_length": 128}, "train": {"micro_batch_tokens": 256, "max_tokens": 200}}
@@ -292,11 +308,11 @@ def section_values(section: type[Section]) -> st.SearchStrategy[dict[str, Any]]:
 
 @given(train=section_values(TrainConfig), clean=section_values(CleanConfig), search=section_values(SearchConfig))
 def test_a_configuration_survives_json(train: dict[str, Any], clean: dict[str, Any], search: dict[str, Any]) -> None:
-    # Bounds that hold between knobs have tests of their own.
+    # Bounds that hold between options have tests of their own.
     fitting = train | {"max_tokens": 25_000, "max_tokens_per_pass": 25_000, "micro_batch_tokens": 1_024}
     fitting |= {"keep_checkpoints": 5, "optimizer": "adamw", "stop_on": "dev_loss", "keep_best": 0}
-    fitting |= {"start_optimizer": "fresh"}
-    search |= {"n_best": 1, "min_length": 0, "shortlist": False}
+    fitting |= {"start_optimizer": "fresh", "bptt_steps": 0}
+    search |= {"n_best": 1, "min_length": 0, "shortlist": False, "rerank": "none", "candidates": 0}
     clean |= {"min_words": 1, "min_characters": 1, "short_ngram_words": 3, "prefer": "first"}
     clean |= {"in_domain": "", "identifier": "", "identifier_model": "", "unicode_form": "NFC"}
     config = PipelineConfig.model_validate(TOY | {"train": fitting, "clean": clean, "search": search})
@@ -305,11 +321,11 @@ def test_a_configuration_survives_json(train: dict[str, Any], clean: dict[str, A
     assert {name: getattr(config.search, name) for name in search} == search
 
 
-def test_an_override_has_the_bounds_and_the_meaning_of_the_knob_and_no_default() -> None:
-    knobs = FilterConfig.model_fields
-    assert FilterOverride.model_fields.keys() == {"pair", "corpus", *knobs}
+def test_an_override_has_the_bounds_and_the_meaning_of_the_option_and_no_default() -> None:
+    options = FilterConfig.model_fields
+    assert FilterOverride.model_fields.keys() == {"pair", "corpus", *options}
     assert FilterOverride(pair="en-ko").model_dump(exclude_none=True) == {"pair": "en-ko", "corpus": ""}
-    assert all(FilterOverride.model_fields[name].description == knobs[name].description for name in knobs)
+    assert all(FilterOverride.model_fields[name].description == options[name].description for name in options)
     with pytest.raises(ValidationError, match="greater than or equal to 1"):
         FilterOverride.model_validate({"pair": "en-ko", "max_words": 0})
     with pytest.raises(ValidationError, match="names neither a pair nor a corpus"):
@@ -374,7 +390,7 @@ def test_what_cannot_be_is_refused_before_anything_runs() -> None:
     ("code", "shortest"), [("eng", "en"), ("kor", "ko"), ("zho", "zh"), ("cmn", "zh"), ("iw", "he")]
 )
 def test_a_language_is_named_by_its_shortest_code(code: str, shortest: str) -> None:
-    """Under another one, language and script would not be checked, nor words be counted, without a word."""
+    """Under another code, language and script would not be checked, and words not counted, without a message."""
     for section in (
         {"languages": {"source": code, "target": "fr"}},
         {"languages": {"source": "fr", "target": code}},

@@ -1,4 +1,4 @@
-"""Messages about wrong values are in this project's words, for every option and every kind of wrong value."""
+"""Messages about wrong values use this project's words, for every option and every kind of wrong value."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What earlier versions wrote stays readable and keeps its fingerprint; a recipe is told today's names."""
+"""Data of earlier versions stays readable and keeps its fingerprint. A recipe gets a message with the present names."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +37,7 @@ registry: {built_in_sentences: no worse}
 
 ONE_VECTOR = {"attention": "none", "context": "first state", "bidirectional": False}
 
-# As the last version before any name changed has computed them, with the versions that its stages had.
+# Computed by the last version before any name changed, with the versions that its stages had.
 VERSIONS = {"clean": 3, "split": 3, "tokenizer": 4, "encode": 4, "train": 5, "average": 3, "export": 12, "evaluate": 3}
 FINGERPRINTS = {
     "quickstart": {"clean": "00ae043a1a5a", "train": "65798df56673", "evaluate": "e4412302aebe"},
@@ -97,7 +97,9 @@ def test_a_recipe_is_told_the_new_names(tmp_path: Path) -> None:
         "nmt recipes --upgrade",
     ):
         assert fact in str(raised.value)
-    with pytest.raises(ConfigError, match=r"train\.slice_tokens is now train\.micro_batch_tokens"):
+    with pytest.raises(
+        ConfigError, match=r"--set train\.slice_tokens=64: .* is now train\.micro_batch_tokens: use the"
+    ):
         load_recipe("quickstart", ["train.slice_tokens=64"])
 
 

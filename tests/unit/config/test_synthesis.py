@@ -1,4 +1,4 @@
-"""What a synthetic corpus may ask for, and what the recipe around it must have."""
+"""Options of a synthetic corpus, and their requirements on the rest of the recipe."""
 
 from typing import Any, get_args
 

@@ -21,7 +21,7 @@ WORDS = [("dog", "Hund"), ("cat", "Katze"), ("horse", "Pferd"), ("bird", "Vogel"
 
 @pytest.fixture(scope="session")
 def sound() -> Sequence[Pair]:
-    """Pairs in English and German that are different and without fault."""
+    """Different pairs in English and German, without faults."""
     return [(f"The {a} sees the {b}.", f"Das {x} sieht die {y}.") for a, x in WORDS for b, y in WORDS]
 
 
@@ -40,7 +40,7 @@ def write_corpus(tmp_path: Path) -> Callable[[str, Sequence[Pair]], ParallelCorp
 
 @pytest.fixture
 def recipe() -> Callable[..., PipelineConfig]:
-    """A recipe from English to German; sections by name."""
+    """Make a recipe from English to German, with sections by name."""
 
     def make(**sections: Any) -> PipelineConfig:
         return PipelineConfig.model_validate(
@@ -52,7 +52,7 @@ def recipe() -> Callable[..., PipelineConfig]:
 
 @pytest.fixture
 def run_until(tmp_path: Path) -> Callable[..., dict[str, Artifact]]:
-    """Run the first stages through the stage runner, up to one of them; one store for each `store` name."""
+    """Run the first stages through the stage runner, up to one of them. Each `store` name has its own store."""
 
     def run(config: PipelineConfig, last: str, store: str = "store") -> dict[str, Artifact]:
         made: dict[str, Artifact] = {}

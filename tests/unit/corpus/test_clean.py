@@ -38,7 +38,7 @@ TEST = [
 
 @pytest.fixture
 def dirty(write_corpus: WriteCorpus, recipe: Recipe, sound: Sequence[Pair]) -> PipelineConfig:
-    """A recipe whose training text holds one pair of each kind of dirt, after the sound ones."""
+    """Make a recipe whose training text has one pair of each kind of dirt after the sound pairs."""
     return recipe(
         corpus={
             "train": [
@@ -206,7 +206,7 @@ def test_a_bad_corpus_stops_the_stage_or_is_skipped_as_the_recipe_says(
 
 
 @pytest.mark.parametrize(
-    ("knobs", "is_refused"),
+    ("options", "is_refused"),
     [({}, True), ({"max_other_language_share": 1}, False), ({"min_language_probability": 0}, False)],
 )
 def test_a_corpus_in_another_language_is_refused_as_a_whole(
@@ -214,14 +214,14 @@ def test_a_corpus_in_another_language_is_refused_as_a_whole(
     recipe: Recipe,
     run_until: RunUntil,
     sound: Sequence[Pair],
-    knobs: dict[str, Any],
+    options: dict[str, Any],
     is_refused: bool,
 ) -> None:
     french = [
         (source, f"Le numéro {number} est dans la maison avec les enfants.") for number, (source, _) in enumerate(sound)
     ]
     train = [write_corpus("bad", french), write_corpus("good", sound)]
-    config = recipe(corpus={"train": train, "on_bad_corpus": "skip"}, clean=knobs)
+    config = recipe(corpus={"train": train, "on_bad_corpus": "skip"}, clean=options)
     report = CleanReport.model_validate(run_until(config, "clean")["clean"].report())
 
     message = report.skipped.get("bad", "")
@@ -230,7 +230,7 @@ def test_a_corpus_in_another_language_is_refused_as_a_whole(
 
 
 @pytest.mark.parametrize(
-    ("knobs", "is_refused"),
+    ("options", "is_refused"),
     [
         ({"max_swapped_share": 0.9}, True),
         ({"max_swapped_share": 1}, False),
@@ -244,12 +244,12 @@ def test_the_recipe_says_whether_swapped_languages_are_looked_for(
     recipe: Recipe,
     run_until: RunUntil,
     sound: Sequence[Pair],
-    knobs: dict[str, Any],
+    options: dict[str, Any],
     is_refused: bool,
 ) -> None:
     bad, other = write_corpus("bad", sound), write_corpus("other", [(f"{s} Yes.", f"{t} Ja.") for s, t in sound])
     swapped(bad)
-    config = recipe(corpus={"train": [bad, other], "on_bad_corpus": "skip"}, clean=knobs)
+    config = recipe(corpus={"train": [bad, other], "on_bad_corpus": "skip"}, clean=options)
     report = CleanReport.model_validate(run_until(config, "clean")["clean"].report())
 
     assert list(report.skipped) == (["bad"] if is_refused else [])

@@ -1,4 +1,4 @@
-"""Whatever the text and the knobs: kept and dropped pairs are those that came in, and a second pass drops nothing."""
+"""For any text and options, the kept and dropped pairs are the input pairs, and a second pass drops nothing."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -84,7 +84,7 @@ def test_nothing_vanishes_and_a_second_pass_drops_nothing(
     held_out = {("test", "test"): test} if test else {}
 
     def outcome(folder: Path, corpora: dict[tuple[str, str], list[Pair]]) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Kept and dropped rows; nothing being left is an outcome as well."""
+        """Return the kept and the dropped rows. It is a valid outcome that nothing is left."""
         try:
             clean_into(folder / "out", config, download_of(folder / "download", corpora | held_out))
         except StageError as error:

@@ -1,4 +1,4 @@
-"""Options that the stage `clean` hands on: each decides about one pair here, so that none can be lost on the way."""
+"""Options that the stage `clean` passes on. Each decides about one pair here, so that none can be lost on the way."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ def cleaned(
     recipe: Recipe,
     run_until: RunUntil,
 ) -> tuple[pl.DataFrame, pl.DataFrame, CleanReport]:
-    """What is kept, what is dropped, and the report."""
+    """Return the kept pairs, the dropped pairs and the report."""
     (tmp_path / "functions_of_others.py").write_text(MODULE, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "words.txt").write_text("darned\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The stage `clean` in shards: who does them, where they are cut and where their files lie decides nothing."""
+"""The stage `clean` in shards: workers, cuts and the place of the files do not change the result."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +25,7 @@ CleanInto = Callable[..., CleanReport]
 
 
 def sentences(count: int) -> Iterator[Pair]:
-    """Pairs of which every fifth is a copy of an earlier one, and every seventh has a fault."""
+    """Pairs in which every fifth is a copy of an earlier one, and every seventh has a fault."""
     for number in range(count):
         one, two = divmod(number - number % 5 if number % 5 == 4 else number, 600)
         sound = (f"Number {one} and number {two} are here.", f"Nummer {one} und Nummer {two} sind hier.")
@@ -34,7 +34,7 @@ def sentences(count: int) -> Iterator[Pair]:
 
 @dataclass
 class Removing:
-    """Workers who begin when a file has been removed."""
+    """Workers that begin when a file has been removed."""
 
     workers: Workers
     file: Path
@@ -93,7 +93,7 @@ def test_files_between_the_steps_may_lie_in_any_store(
 def test_a_worker_that_lives_on_does_not_mistake_old_held_out_text_for_new(
     tmp_path: Path, recipe: Recipe, download_of: DownloadOf, clean_into: CleanInto
 ) -> None:
-    """The same folder twice, as after `--force download` of a file that has changed under its address."""
+    """Clean the same folder twice, as after `--force download` of a file that has changed under its address."""
     text = list(sentences(20))
     download = download_of(tmp_path / "download", {("train", "news"): text, ("test", "main"): text[:1]})
     before = clean_into(tmp_path / "out", recipe(corpus={"toy": {}}), download)
@@ -114,7 +114,7 @@ def test_a_word_list_is_read_once_where_the_recipe_is(
     three_workers: LocalWorkers,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its path means nothing to workers that stand elsewhere, and an edit while text is cleaned changes nothing."""
+    """Its path means nothing to workers elsewhere, and an edit during cleaning changes nothing."""
     pairs = [
         (f"The {word} number {n} is here.", f"Nummer {n} ist hier.") for n in range(1_300) for word in ("ham", "egg")
     ]

@@ -71,7 +71,7 @@ def test_a_bin_holds_its_lower_edge_and_not_its_upper_one(length: int, bin_: int
     assert counted.source.tolist() == [int(number == bin_) for number in range(9)]
 
 
-def test_the_ratio_is_that_of_the_target_to_the_source() -> None:
+def test_the_ratio_is_the_target_divided_by_the_source() -> None:
     counted = Histograms.of(pl.DataFrame({"source": ["ab", "abcd", "", "ab"], "target": ["abcd", "ab", "x", None]}))
 
     assert counted.ratio.tolist() == [0, 0, 1, 0, 0, 0, 0, 0, 1, 0]  # 0.5 and 2.0, and nothing without both sides

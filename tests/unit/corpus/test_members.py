@@ -1,4 +1,4 @@
-"""A recipe names the members of an archive that are read, and they are part of what is known of the text."""
+"""A recipe names the members of an archive to read, and they count in the fingerprint of the download."""
 
 import zipfile
 from itertools import product

@@ -91,7 +91,7 @@ def test_what_normalise_does(before: str, after: str) -> None:
 
 @pytest.mark.parametrize("ampersand", ["amp;", "#38;", "#x26;", "#0038;"])
 def test_what_was_escaped_thousands_of_times_is_resolved_at_once(ampersand: str) -> None:
-    """Level by level it would take longer than a test may."""
+    """Without a limit, this would take longer, level by level, than a test may."""
     assert normalise("1 &" + ampersand * 20_000 + "lt; 2 &" + ampersand * 20_000) == "1 < 2 &"
 
 
@@ -137,7 +137,7 @@ def test_normalise_is_idempotent(texts: list[str], form: UnicodeForm) -> None:
 
 @pytest.mark.parametrize("form", ["NFC", "NFKC"])
 def test_every_character_gets_its_form_whether_composed_or_in_parts(form: UnicodeForm) -> None:
-    """However many are passed over as stable."""
+    """This holds however many characters are skipped as stable."""
     codes = [*range(0x20, 0x80), *range(0xA0, 0xD800), *range(0xE000, 0x1_0000), *range(0x1_1000, 0x1_2000)]
     known = [chr(code) for code in codes if unicodedata.category(chr(code)) != "Cn"]
     texts = [f"a{text}a" for text in (*known, *(unicodedata.normalize("NFD", character) for character in known))]
@@ -353,7 +353,7 @@ def test_punctuation_is_idempotent(texts: list[str], form: UnicodeForm, language
     st.sampled_from(["en", "de", "cs", "ko", "ja"]),
 )
 def test_a_line_is_spelt_as_a_column_is(line: str, form: UnicodeForm, punctuation: Punctuation, language: str) -> None:
-    """What has no entities, that is, and nothing that training drops: controls that stand for no character."""
+    """This holds for lines without entities, and without controls that represent no character, which training drops."""
     column = pl.Series([line])
     assume("&" not in line)
     assume(not re.search("[\x81\x8d\x8f\x90\x9d]", line))

@@ -1,4 +1,4 @@
-"""From a file that people have to the pairs of `clean`: what is used is kept, and the rest is counted with a reason."""
+"""From a user's file to the pairs of `clean`: rows that are used are kept, and the rest is counted with a reason."""
 
 from collections.abc import Callable
 from pathlib import Path

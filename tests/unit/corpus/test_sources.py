@@ -1,4 +1,4 @@
-"""What decides a download, and what its index says."""
+"""Facts that identify a download, and the content of its index."""
 
 import hashlib
 import json
@@ -63,8 +63,13 @@ def test_how_it_is_fetched_and_whose_it_is_does_not_count(local: Path, tmp_path:
     plain = sources.identity(config_of(files))
 
     assert plain["train"] == [{"name": "news0", "source": [TEXT_SHA256], "target": [TEXT_SHA256]}]
-    for knobs in ({"mirror": str(tmp_path)}, {"offline": True}, {"lock": str(tmp_path / "lock")}, {"licence": "free"}):
-        assert sources.identity(config_of(files, **knobs)) == plain
+    for options in (
+        {"mirror": str(tmp_path)},
+        {"offline": True},
+        {"lock": str(tmp_path / "lock")},
+        {"licence": "free"},
+    ):
+        assert sources.identity(config_of(files, **options)) == plain
     assert sources.identity(config_of(files | {"licence": "free", "citation": "Me"})) == plain
 
 
@@ -161,7 +166,7 @@ def stored(*addresses: str, **values: Any) -> index.StoredCorpus:
         ("CC0", "GPL", None, "CC0"),
     ],
 )
-def test_the_licence_is_that_of_the_recipe_as_it_is_now(
+def test_the_licence_comes_from_the_recipe_as_it_is_now(
     now: str, default: str, known: str | None, expected: str
 ) -> None:
     config = config_of({"address": ADDRESS, "licence": now, "citation": now}, licence=default).corpus

@@ -125,13 +125,13 @@ def different(count: int) -> list[Pair]:
     ]
 
 
-@pytest.mark.parametrize("knobs", [{}, {"ngram_words": 30, "short_ngram_words": 18}, {"decontaminate": False}])
+@pytest.mark.parametrize("options", [{}, {"ngram_words": 30, "short_ngram_words": 18}, {"decontaminate": False}])
 def test_no_run_of_words_of_what_is_taken_out_is_trained_on(
-    write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil, knobs: dict[str, Any]
+    write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil, options: dict[str, Any]
 ) -> None:
     pairs = [*sharing_a_run(50), *different(200)]
     sizes = {"test_pairs": 12, "dev_pairs": 10}
-    config = recipe(corpus={"train": [write_corpus("news", pairs)]}, clean=knobs, split=sizes)
+    config = recipe(corpus={"train": [write_corpus("news", pairs)]}, clean=options, split=sizes)
     split = run_until(config, "split")["split"]
 
     report = stage.SplitReport.model_validate(split.report())
@@ -139,7 +139,7 @@ def test_no_run_of_words_of_what_is_taken_out_is_trained_on(
     taken_out = [read(split, file).filter(pl.col("source").str.contains(RUN)).height for file in ("dev*", "test-*")]
     leaking = train.filter(pl.col("source").str.contains(RUN))
     assert min(taken_out) > 0
-    if knobs.get("decontaminate") is False:
+    if options.get("decontaminate") is False:
         assert leaking.height == 50 - sum(taken_out)
         assert report.held_out == {}
     else:
@@ -168,15 +168,15 @@ def test_back_translated_and_left_out_text_is_not_scored_on_unless_there_is_no_o
 ) -> None:
     made = [(f"{source} So.", f"{target} Ja.") for source, target in different(300)]
     news, web = write_corpus("news", different(100)), write_corpus("web", made)
-    knobs: dict[str, Any] = {"split": {"test_pairs": 20, "dev_pairs": 20}}
-    knobs["mix"] = {"corpora": [{"corpus": "web"} | rule]}
+    options: dict[str, Any] = {"split": {"test_pairs": 20, "dev_pairs": 20}}
+    options["mix"] = {"corpora": [{"corpus": "web"} | rule]}
 
-    split = run_until(recipe(corpus={"train": [news, web]}, **knobs), "split")["split"]
+    split = run_until(recipe(corpus={"train": [news, web]}, **options), "split")["split"]
 
     genuine = {source for source, _ in different(100)}
     assert genuine.issuperset([*read(split, "dev.parquet")["source"], *read(split, "test-*.parquet")["source"]])
     if "tag" in rule:
-        alone = run_until(recipe(corpus={"train": [web]}, **knobs), "split")["split"]
+        alone = run_until(recipe(corpus={"train": [web]}, **options), "split")["split"]
         assert (alone.report()["dev"], alone.report()["tests"]) == (20, {"held-out": 20})
 
 
@@ -184,8 +184,8 @@ def test_only_what_split_applies_of_clean_decides_it(recipe: Recipe) -> None:
     plain = recipe(corpus={"toy": {}})
 
     assert stage.identity(recipe(corpus={"toy": {}}, clean={"source_word_list": "elsewhere"})) == stage.identity(plain)
-    for knob, value in {"decontaminate": False, "ngram_words": 12, "short_ngram_words": 8}.items():
-        assert stage.identity(recipe(corpus={"toy": {}}, clean={knob: value})) != stage.identity(plain)
+    for option, value in {"decontaminate": False, "ngram_words": 12, "short_ngram_words": 8}.items():
+        assert stage.identity(recipe(corpus={"toy": {}}, clean={option: value})) != stage.identity(plain)
 
 
 def test_a_mix_of_nothing_says_what_to_change(write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil) -> None:
@@ -266,7 +266,7 @@ def test_a_pair_that_is_nowhere_stops_the_stage(
 def test_tasks_name_what_was_taken_out_and_do_not_hold_it(
     write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil, tmp_path: Path
 ) -> None:
-    """A task travels to a worker for every shard of the text."""
+    """A task is sent to a worker for every shard of the text."""
     sizes: list[int] = []
 
     class Weighing(InProcess):

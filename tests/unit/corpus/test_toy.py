@@ -31,7 +31,7 @@ def normal(pair: tuple[str, str]) -> tuple[str, ...]:
 
 
 def kind_of(pair: tuple[str, str], held: set[tuple[str, ...]]) -> str:
-    """The one filter that would drop this row."""
+    """Return the only filter that would drop this row."""
     english, korean = pair
     if normal(pair) in held:
         return "leak"

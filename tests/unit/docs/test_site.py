@@ -1,4 +1,4 @@
-"""The documentation builds strictly, its links lead somewhere, and what it names is in the code."""
+"""The documentation builds strictly, its links lead somewhere, and all names on its pages exist in the code."""
 
 import importlib.util
 import os
@@ -20,7 +20,7 @@ from typer.main import get_command
 import flows.settings
 from flows.cli.app import app
 from nmt_core.config import CleanConfig, LanguagesConfig, PipelineConfig
-from nmt_core.corpus.cleaning.filters import knobs
+from nmt_core.corpus.cleaning.filters import remedies
 from nmt_core.corpus.cleaning.thresholds import rules_for
 from nmt_core.corpus.duplicates import exact
 from nmt_core.corpus.held_out import decontaminate
@@ -33,7 +33,7 @@ SECTIONS = {name for name in PipelineConfig.model_fields if name not in {"name",
 
 
 def program(name: str) -> ModuleType:
-    """Import one of the programs in docs/, which is no package."""
+    """Import one of the programs in docs/, which is not a package."""
     spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -237,7 +237,7 @@ def test_the_table_of_filters_has_every_reason_with_its_option() -> None:
     switches = ("numbers", "addresses", "end_marks", "brackets")
     options = {f"{name}_must_match": True for name in switches} | {f"{side}_word_list": "words" for side in SIDES}
     rules = rules_for(CleanConfig.model_validate(options), LanguagesConfig(source="en", target="de"), "mine")
-    reasons = knobs(rules) | exact.KNOBS | {decontaminate.REASON: decontaminate.KNOB}
+    reasons = remedies(rules) | exact.REMEDIES | {decontaminate.REASON: decontaminate.REMEDY}
     assert len(reasons) > 25
     table = [line for line in (ROOT / "docs/reference/filters.md").read_text().splitlines() if line.startswith("| `")]
     for reason, option in reasons.items():

@@ -1,4 +1,4 @@
-"""Any document of a grammar comes back as it was, and any bytes come back or give an error with a place."""
+"""Any document of a grammar comes back unchanged. Any bytes come back or give an error with a place."""
 
 import html
 import io
@@ -150,7 +150,7 @@ def body_of(content: bytes) -> Any:
 
 
 def nestings(body: Any) -> set[tuple[str, str]]:
-    """Names of all elements with the names of the elements that they are in."""
+    """Return the names of all elements, each with the names of the elements around it."""
     name = lambda element: lxml.etree.QName(element).localname  # noqa: E731
     return {(name(one.getparent()), name(one)) for one in body.iterdescendants("*")}
 

@@ -1,4 +1,4 @@
-"""Paragraphs as Word writes them: their text is translated, and what Word needs around it stays where it is."""
+"""Paragraphs as Word writes them: their text is translated, and everything that Word needs around it stays in place."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""Of a document, the text is translated and every other byte stays."""
+"""The text of a document is translated, and every other byte stays."""
 
 import io
 import re
@@ -250,7 +250,7 @@ def test_docx() -> None:
 
 
 WRONG: dict[str, tuple[str, bytes, str]] = {
-    "a line of PO": ("po", b'msgid "a"\nmsgstr ""\nmsgst "x"\n', r"a\.po, line 3: 'msgst \"x\"' is no line of a PO"),
+    "a line of PO": ("po", b'msgid "a"\nmsgstr ""\nmsgst "x"\n', r"a\.po, line 3: 'msgst \"x\"' is not a line of a PO"),
     "a charset of PO": ("po", b'msgid ""\nmsgstr "charset=klingon\\n"\n', r"unknown charset 'klingon'"),
     "XLIFF cut off": ("xliff", XLIFF[:300], r"a\.xliff, line 6: is not well-formed XML .*: repair"),
     "other XML": ("xliff", b"<a/>", r"a\.xliff: has the root element <a>, not <xliff>"),

@@ -1,4 +1,4 @@
-"""Of HTML, the text is translated and everything else stays as it is."""
+"""The text of HTML is translated, and everything else stays as it is."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Buckets by length: each sentence is in one, and none is of a handful of sentences."""
+"""Groups by length: each sentence is in one group, and no group is tiny."""
 
 from itertools import pairwise
 
@@ -30,7 +30,7 @@ def test_many_sentences_make_buckets_of_about_one_size() -> None:
     assert ranges(lengths) == [(first, first + 9) for first in range(1, 81, 10)]
 
 
-def test_the_bleu_of_a_bucket_is_that_of_its_sentences() -> None:
+def test_the_bleu_of_a_group_is_computed_from_its_sentences() -> None:
     short = [f"eins zwei drei vier {number}" for number in range(20)]
     long = [f"eins zwei drei vier fünf sechs sieben acht {number}" for number in range(20)]
     wrong = [text.replace("drei", "nichts") for text in long]

@@ -52,7 +52,7 @@ def test_unknown_tokens_of_the_references_are_counted(translator: Translator) ->
 def fond_of_unknown(
     tiny_model: Transformer, tiny_tokenizer: Tokenizer, bundle_of: Callable[[Transformer], Path]
 ) -> Translator:
-    """A model that finds <unk> likelier than what it would have begun a translation with."""
+    """Make a model that finds <unk> more likely than the first token of its translation."""
     model, search = copy.deepcopy(tiny_model), SearchConfig(beam_size=1, max_length_offset=5)
     [hypothesis] = greedy_search(TorchStepper(model), tiny_tokenizer.encode(SOURCES[:1]), search)
     model.output.weight[UNK_ID] = 1.5 * model.output.weight[hypothesis.ids[0]]

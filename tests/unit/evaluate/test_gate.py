@@ -209,7 +209,7 @@ def test_the_first_champion_has_to_reach_a_floor(
 
 
 def test_a_model_that_copies_is_no_first_champion_where_copying_scores_high() -> None:
-    """Half of the references are the source: by its score alone the copy would look like a good model."""
+    """Half of the references are the source, so that the copy would look like a good model by its score alone."""
     copied = [*REFERENCES[:40], *POOR[40:]]
     check = first(copied, test=TestSet("news", copied, REFERENCES))
     assert check.challenger is not None and check.challenger > 50 and not check.passed
@@ -225,7 +225,7 @@ def test_the_first_champion_has_to_pass_the_rest() -> None:
 
 
 def test_what_is_significant_excludes_0_in_what_is_shown() -> None:
-    """At every level: what the report shows is what decided."""
+    """At every level, the interval in the report is the interval that decided."""
     for significance in (0.05, 0.01):
         for seed in range(8):
             check = quality(

@@ -1,4 +1,4 @@
-"""What a translation has to keep, to hold and not to hold."""
+"""Strings that a translation must keep, must contain and must not contain."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ LANGUAGES = LanguagesConfig(source="en", target="de")
 
 
 def problem(translation: str, **rule: Any) -> str:
-    """What is wrong with one translation of a recipe's sentence."""
+    """Return the problem of one translation of a recipe's sentence."""
     config = EvaluateConfig(must_translate=(MustTranslate(**rule),))
     others = [sentence.source for _, sentence in sentences(config)[1:]]
     return check(config, [translation, *others], LANGUAGES)[0].problem

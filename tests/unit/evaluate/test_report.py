@@ -1,6 +1,7 @@
-"""The stage: every test set translated by the bundle, written down and scored."""
+"""The stage: the bundle translates every test set, and the translations are stored and scored."""
 
 import json
+import sys
 from pathlib import Path
 
 import polars
@@ -13,6 +14,7 @@ from nmt_core.stages.stage import Job, Resources, SilentReporter, restrict
 from nmt_core.store.artifacts import Artifact
 from nmt_core.translator import Translator
 
+LENGTHS = f"{sys.executable} -c 'import json, sys; [print(len(json.loads(row)[\"translation\"])) for row in sys.stdin]'"
 SOURCES = ["the cat sees a dog.", "a big house", "now", "the dog runs to it", "a small cat"]
 
 
@@ -32,7 +34,9 @@ def test_every_test_set_is_translated_and_scored(tiny_bundle: Path, split: Path,
     config = PipelineConfig(
         name="tiny",
         corpus=CorpusConfig(toy=ToyCorpusConfig()),
-        evaluate=EvaluateConfig(samples=2, sentences=("a dog",)),
+        evaluate=EvaluateConfig(
+            samples=2, sentences=("a dog",), metrics=("TER", {"name": "lengths", "command": LENGTHS})
+        ),
         search=SearchConfig(beam_size=2, max_length_offset=3),
     )
     inputs = {"export": Artifact("export", "0" * 32, tiny_bundle), "split": Artifact("split", "0" * 32, split)}
@@ -49,9 +53,13 @@ def test_every_test_set_is_translated_and_scored(tiny_bundle: Path, split: Path,
         ("news", "BLEU"),
         ("news", "chrF"),
         ("news", "BLEU ko-mecab"),
+        ("news", "TER"),
+        ("news", "lengths"),
         ("web", "BLEU"),
         ("web", "chrF"),
         ("web", "BLEU ko-mecab"),
+        ("web", "TER"),
+        ("web", "lengths"),
     ]
     assert report.known_sentences == {"news": 5, "web": 2}
     assert report.unknown_in_references == {"news": 0, "web": 0}
@@ -74,6 +82,8 @@ def test_every_test_set_is_translated_and_scored(tiny_bundle: Path, split: Path,
     assert rows["hypothesis"].to_list() == expected
     assert rows["chrf"].is_between(0, 100).all()
     assert rows["model_score"].max() < 0
+    assert rows["metric:lengths"].to_list() == [len(text) for text in expected]
+    assert report.not_scored == {}
 
 
 SETS = ("news", "web")

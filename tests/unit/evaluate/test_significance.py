@@ -1,4 +1,4 @@
-"""Intervals, and p-values of randomisation, are those of sacreBLEU's own command, and all mean what they should."""
+"""Intervals and p-values of randomisation equal the values of sacreBLEU's own command, and mean what they should."""
 
 import random
 import re
@@ -40,7 +40,7 @@ def of(metric: Any, hypotheses: list[str], references: list[str]) -> SentenceSta
 
 
 @pytest.mark.parametrize(("test", "option"), [("bootstrap", "bs"), ("randomisation", "ar")])
-def test_figures_are_those_of_sacrebleus_command(
+def test_figures_equal_sacrebleus_command(
     references: list[str], test: SignificanceTest, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     champion, challenger = damaged(references, 0.3, seed=2), damaged(references, 0.27, seed=3)
@@ -67,14 +67,14 @@ def test_figures_are_those_of_sacrebleus_command(
 
 
 def test_the_figures_compared_are_no_extremes(references: list[str]) -> None:
-    """Two p-values of 1 would agree as well."""
+    """Two p-values of 1 would be equal in any case."""
     champion, challenger = damaged(references, 0.3, seed=2), damaged(references, 0.27, seed=3)
     for test in ("bootstrap", "randomisation"):
         found = compare(of("BLEU", champion, references), of("BLEU", challenger, references), 1_000, test)  # type: ignore[arg-type]
         assert 0.002 < found.p_value < 0.9
 
 
-def test_an_interval_lies_around_the_score_and_is_that_of_corpus_score(references: list[str]) -> None:
+def test_an_interval_contains_the_score_and_equals_corpus_score(references: list[str]) -> None:
     hypotheses = damaged(references, 0.3, seed=2)
     bleu, chrf = scores_with_intervals("news", (hypotheses, references), "en", 1_000)
     for score in (bleu, chrf):
@@ -134,7 +134,7 @@ def test_the_interval_excludes_0_where_p_is_below_the_level(
 
 
 def test_a_test_says_significant_as_rarely_as_its_level_when_there_is_no_difference() -> None:
-    """Two systems of equal quality, many times: a p-value below 0.1 comes in about a tenth of them."""
+    """Two systems have equal quality, many times: a p-value is below 0.1 in about a tenth of the cases."""
     wrong, trials = 0, 150
     for trial in range(trials):
         chance = random.Random(trial)

@@ -12,7 +12,7 @@ MANY = 64
 
 @pytest.fixture(autouse=True)
 def many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process seem to have as many cores as a large host."""
+    """Make this process believe that it has as many cores as a large host."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(MANY)), raising=False)
 
 

@@ -1,4 +1,4 @@
-"""The same tasks, the same results and the same errors, whoever works and whoever of them dies."""
+"""Tasks give the same results and the same errors, whichever workers run them and whichever die."""
 
 import itertools
 import operator
@@ -110,9 +110,9 @@ def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleTyp
 
 @pytest.fixture
 def workers() -> Iterator[LocalWorkers]:
-    """Two of them, none of which is left at the end, not even as a zombie.
+    """There are two children, and neither is left at the end, not even as a zombie.
 
-    What servers that other tests share have started or ended meanwhile does not count.
+    Servers that other tests share may start or end meanwhile, and do not count.
     """
     before = psutil.Process().children()
     with LocalWorkers(2) as workers:
@@ -130,7 +130,7 @@ def pids_of(files: list[Path]) -> list[int]:
 
 
 def test_each_child_may_have_an_environment_of_its_own(tasks: ModuleType, tmp_path: Path) -> None:
-    """One that takes the place of a dead one has that one's, and no two that live have the same."""
+    """A child that replaces a dead one gets its environment, and no two living children have the same."""
     with LocalWorkers(2, [{"DEVICE": "first"}, {"DEVICE": "second"}]) as workers:
         assert set(workers.map(os.getenv, ["DEVICE"] * 2)) == {"first", "second"}
         assert list(workers.map(tasks.die_once, [str(tmp_path / name) for name in "ab"]))
@@ -238,7 +238,7 @@ def test_a_task_that_kills_three_workers_is_an_error(workers: LocalWorkers, task
         list(workers.map(tasks.die_if_big, ["big shard", "another"]))
     with pytest.raises(StageError, match="ended with code 3, 3 times"):
         list(workers.map(tasks.leave, [1, 2]))
-    assert list(workers.map(abs, [-1, -2])) == [1, 2], "it goes on to work"
+    assert list(workers.map(abs, [-1, -2])) == [1, 2], "it keeps working"
 
 
 def test_an_error_of_the_user_is_raised_as_such(workers: LocalWorkers, tasks: ModuleType) -> None:
@@ -290,7 +290,7 @@ def test_the_first_task_that_fails_decides(workers: LocalWorkers, tasks: ModuleT
         next(results)
 
 
-def test_what_nobody_waits_for_any_more_ends(workers: LocalWorkers, tasks: ModuleType, tmp_path: Path) -> None:
+def test_tasks_that_are_no_longer_waited_for_end(workers: LocalWorkers, tasks: ModuleType, tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     ready.touch()
     others = psutil.Process().children()

@@ -1,4 +1,4 @@
-"""Children end with their descendants: asked first, then by force, and when their parent dies."""
+"""Children end with their descendants: on request, then by force, and when their parent dies."""
 
 import os
 import signal
@@ -98,7 +98,7 @@ def test_children_end_when_we_are_killed(tmp_path: Path) -> None:
 
 
 def test_children_end_that_were_started_as_we_died(tmp_path: Path) -> None:
-    """The parent that they look for is no longer theirs."""
+    """The parent that the children look for is no longer theirs."""
     started = tmp_path / "started"
     command = processes.bound_to_us(["touch", str(started)])
     of_nobody = ["0" if argument == str(os.getpid()) else argument for argument in command]
@@ -109,7 +109,7 @@ def test_children_end_that_were_started_as_we_died(tmp_path: Path) -> None:
 
 
 def test_python_does_not_fork_itself_where_a_signal_could_be_lost() -> None:
-    """What it calls after a fork, such as the release of the lock of `logging`, drops exceptions."""
+    """Functions that Python calls after a fork, such as the release of the lock of `logging`, drop exceptions."""
     code = (
         "import os, subprocess, sys; from nmt_core.execution import processes\n"
         "os.register_at_fork(before=lambda: print('forked', flush=True))\n"
@@ -119,7 +119,7 @@ def test_python_does_not_fork_itself_where_a_signal_could_be_lost() -> None:
 
 
 def test_a_second_request_may_come_while_the_first_is_being_noted() -> None:
-    """As it does when a cluster asks all processes of a job, and the launcher passes it on to its ranks."""
+    """This happens when a cluster signals all processes of a job, and the launcher forwards the signal to its ranks."""
     process = start(_ASKED_WHILE_BEING_ASKED)
     try:
         out, _ = process.communicate(timeout=patient(20))

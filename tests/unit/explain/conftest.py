@@ -1,4 +1,4 @@
-"""Bundles of recurrent models, one of each kind, with weights that have opinions."""
+"""Bundles of recurrent models, one of each kind, with large random weights."""
 
 import functools
 from collections.abc import Callable
@@ -17,6 +17,8 @@ ONE_WAY = {"bidirectional": False}
 KINDS: dict[str, dict[str, Any]] = {
     "RNNsearch": {},
     "dot": ONE_WAY | {"cell": "lstm", "attention": "dot"},
+    "general": ONE_WAY | {"attention": "general", "input_feeding": True},
+    "concat": ONE_WAY | {"attention": "concat"},
     "encoder-decoder": {"attention": "none"},
     "sequence-to-sequence": ONE_WAY | {"attention": "none", "context": "first_state", "reverse_source": True},
 }
@@ -26,7 +28,7 @@ KINDS: dict[str, dict[str, Any]] = {
 def recurrent(
     tiny_tokenizer: Tokenizer, bundle_of: Callable[[TranslationModel], Path]
 ) -> Callable[[str], tuple[TranslationModel, Path]]:
-    """Makes a model of a kind, once, and its bundle."""
+    """Make a model of a kind, once, with its bundle."""
 
     @functools.cache
     def make(kind: str) -> tuple[TranslationModel, Path]:

@@ -1,4 +1,4 @@
-"""The page is whole, says what the model did, and needs nothing but itself."""
+"""The page is complete, shows what the model did, and is self-contained."""
 
 import base64
 import json
@@ -29,7 +29,7 @@ VOID = {"meta", "link", "br", "img", "input"}
 
 
 class Page(HTMLParser):
-    """What is in a page, and whether every element that is opened is closed."""
+    """Parser that collects the content of a page, and checks that every element that is opened is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ def test_it_shows_what_the_model_does(explanation: Explanation, tiny_bundle: Pat
     assert [step.said for step in explanation.steps[:-1]] == [step.read for step in explanation.steps[1:]]
 
 
-def test_the_numbers_that_are_drawn_are_those_of_the_model(explanation: Explanation, text: str) -> None:
+def test_the_numbers_that_are_drawn_match_the_model(explanation: Explanation, text: str) -> None:
     data = data_of(text)
     for name, weights in (
         ("encoder", explanation.maps.encoder_attention),
@@ -137,6 +137,8 @@ RECURRENT = {
     # kind: (sections between masks and candidates, what is said of it, what would be untrue of it)
     "RNNsearch": (["cross"], "softmaxj(vT tanh(W si−1 + U hj))", "Luong"),
     "dot": (["cross"], "(Luong et al. 2015, section 3.1, the score dot:", "Bahdanau et al. 2015, section 3.1"),
+    "general": (["cross"], "htT Wa hs)). The decoder reads the mix together with the next word", "tanh"),
+    "concat": (["cross"], "vaT tanh(Wa [ht; hs])))", "input feeding"),
     "encoder-decoder": (["vector"], "which the decoder reads at every step", "weight 0"),
     "sequence-to-sequence": (["vector"], "beginning with the last, and each token changes its state", "weight 0"),
 }
@@ -206,7 +208,7 @@ def test_positions_are_called_what_they_are(
     assert ("positions" in data_of(text)["strips"]) == ("sum" in data_of(text)["strips"]) == (kind == "learned")
 
 
-def test_the_formula_is_that_of_the_models() -> None:
+def test_the_formula_belongs_to_the_model() -> None:
     np.testing.assert_allclose(sinusoidal(48, 30), sinusoidal_positions(48, 30).numpy(), atol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""The page in a real browser: it draws everything, says no error, calls nobody, and fits on a telephone."""
+"""The page in a real browser: it draws everything, logs no error, sends no request, and fits on a phone."""
 
 import html
 import json
@@ -86,7 +86,7 @@ def folder(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def probed(folder: Path, width: int, *flags: str) -> dict[str, Any]:
-    """What the probe writes down; any error of the page, and anything that it asks for, fails."""
+    """Return what the probe records. An error of the page, or a request by it, fails the test."""
     assert CHROMIUM
     (folder / "probe.html").write_text(PROBE.format(width=width), encoding="utf-8")
     command = [CHROMIUM, *FLAGS, *flags, f"--user-data-dir={folder / 'profile'}"]

@@ -1,4 +1,4 @@
-"""What the gates look at: lines from all over the dev set, and whether fp16 can hold a model's numbers."""
+"""Inputs of the gates: lines from all over the dev set, and whether fp16 can hold a model's numbers."""
 
 import copy
 from collections.abc import Callable
@@ -78,7 +78,7 @@ def test_an_empty_dev_set_is_refused(gates_of: Callable[..., Gates], tiny_model:
 
 
 def in_a_layer(vocab_size: int) -> TranslationModel:
-    """What ReLU lets through is large, and is made small again."""
+    """Make a model in which the values after ReLU are large, and are made small again."""
     model = random_model(ModelConfig(**SIZES), vocab_size)
     model.encoder[1].feed_forward.inner.weight.data *= 1e5
     model.encoder[1].feed_forward.outer.weight.data *= 1e-5
@@ -86,7 +86,7 @@ def in_a_layer(vocab_size: int) -> TranslationModel:
 
 
 def in_a_sum(vocab_size: int) -> TranslationModel:
-    """Each layer adds the same to all values, which the norm at the end takes away again."""
+    """Make a model in which each layer adds the same to all values, and the norm at the end removes it."""
     model = random_model(ModelConfig(**SIZES, norm="pre"), vocab_size)
     for layer in model.encoder:
         layer.feed_forward.outer.bias.data += 25_000
@@ -94,7 +94,7 @@ def in_a_sum(vocab_size: int) -> TranslationModel:
 
 
 def in_attention(vocab_size: int) -> TranslationModel:
-    """Attention that looks at one position alone."""
+    """Make a model whose attention looks at only one position."""
     model = random_model(ModelConfig(**SIZES), vocab_size)
     model.decoder[0].cross_attention.query.weight.data *= 1e3
     model.decoder[0].cross_attention.key_value.weight.data *= 1e3
@@ -134,7 +134,7 @@ OVERFLOWS = {
 def test_what_overflows_in_half_precision_is_not_made(
     gates_of: Callable[..., Gates], made: Callable[[int], TranslationModel]
 ) -> None:
-    """A machine without a GPU computes it in fp32 and would see nothing."""
+    """A machine without a GPU computes the model in fp32, and would notice nothing."""
     gates = gates_of(made(100), Dev(LINES, LINES))
     for source in gates.tokenizers.source.encode(LINES):
         assert np.isfinite(log_probs(gates.model, source)).all()
@@ -150,4 +150,4 @@ def test_a_model_of_usual_numbers_is_made_in_fp16(gates_of: Callable[..., Gates]
     gates = gates_of(tiny_model, Dev(LINES, LINES))
     assert not gates.cannot_make("fp16")
     assert gates.kernels("fp16").cache_dtype == torch.float16
-    assert not any(module._forward_hooks for module in tiny_model.modules()), "nobody looks on any longer"
+    assert not any(module._forward_hooks for module in tiny_model.modules()), "no hook is left"

@@ -1,4 +1,4 @@
-"""Products of integers are the same on every CPU: also on one without VNNI, which adds two of them in 16 bits."""
+"""Products of integers are equal on every CPU, also on one without VNNI, which adds two of them in 16 bits."""
 
 import numpy as np
 import onnxruntime
@@ -12,12 +12,12 @@ from onnx import TensorProto, helper
 from nmt_core.export.integers import integers_of
 
 GREATEST = 255
-"""Of what is multiplied with the weights."""
+"""Largest integer that is multiplied with the weights."""
 
 
 @pytest.fixture(scope="module")
 def product() -> onnxruntime.InferenceSession:
-    """The operator of a layer in int8, with the weights as an input, and without a scale."""
+    """Return the operator of a layer in int8, with the weights as an input and without a scale."""
     node = helper.make_node("MatMulIntegerToFloat", ["x", "weight", "one", "one"], ["y"], domain="com.microsoft")
     types = {"x": (TensorProto.UINT8, ("rows", "in")), "weight": (TensorProto.INT8, ("in", "out"))}
     inputs = [helper.make_tensor_value_info(name, *of) for name, of in types.items()]
@@ -30,7 +30,7 @@ def product() -> onnxruntime.InferenceSession:
 
 
 def weights() -> st.SearchStrategy[np.ndarray]:
-    """[O, I], of any size; often with the greatest side by side."""
+    """Draw weights [O, I] of any size, often with the largest values side by side."""
     sizes = st.tuples(st.integers(1, 40), st.integers(1, 70))
     numbers = st.floats(-1_000, 1_000, width=32) | st.sampled_from([-1_000.0, 1_000.0])
     return sizes.flatmap(lambda shape: arrays.arrays(np.float32, shape, elements=numbers))

@@ -7,9 +7,11 @@ import numpy as np
 import polars
 import pytest
 
+from nmt_core.batches import lexical_model
+from nmt_core.batches.lexical_model import LONGEST, LexicalModel, Pieces
 from nmt_core.config import ExportConfig
 from nmt_core.export import lexicon
-from nmt_core.export.lexicon import Pieces, likeliest, make_shortlist, with_copies
+from nmt_core.export.lexicon import likeliest, make_shortlist, with_copies
 from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.tokenizer import PAD_ID, Tokenizers
 
@@ -23,7 +25,10 @@ def pieces(lines: Sequence[Sequence[int]]) -> Pieces:
 
 
 def text(words: int, lines: int, seed: int = 1) -> tuple[Lines, Lines, dict[int, int]]:
-    """Sentences of words, in another order on the other side; each has a piece before it that says nothing."""
+    """Return sentences, their translations in another word order, and the dictionary.
+
+    Each translation begins with a piece that has no meaning.
+    """
     generator = np.random.default_rng(seed)
     names = np.arange(FIRST + 1, FIRST + 1 + words)
     translation = dict(zip(names.tolist(), generator.permutation(names).tolist(), strict=True))
@@ -36,7 +41,7 @@ def text(words: int, lines: int, seed: int = 1) -> tuple[Lines, Lines, dict[int,
 
 
 def reference(sources: Lines, targets: Lines, none: int) -> dict[int, dict[int, float]]:
-    """Expected counts of IBM model 1, as the paper reads: source to target to count."""
+    """Return the expected counts of IBM model 1, written as in the paper: source to target to count."""
     table: dict[tuple[int, int], float] = defaultdict(lambda: 1.0)
     counts: dict[int, dict[int, float]] = {}
     for _ in range(lexicon._ITERATIONS + 1):
@@ -62,7 +67,7 @@ def test_the_translation_of_a_piece_comes_first() -> None:
 
 
 def test_neighbours_are_explained_by_what_they_translate() -> None:
-    """8 follows 7 wherever that stands, and also goes without it; only the model knows whose translation 18 is."""
+    """8 follows 7 wherever 7 is, and also occurs without it. Only the model knows which of them 18 translates."""
     sources = [[7, 8], [7, 8, 9], [8, 9], [8], [8, 9]] * 20
     targets = [[17, 18], [18, 17, 19], [18, 19], [18], [19, 18]] * 20
     found_VK = likeliest(pieces(sources), pieces(targets), (20, 20), 1)
@@ -70,11 +75,11 @@ def test_neighbours_are_explained_by_what_they_translate() -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 50, 1 << 20])
-def test_counts_are_those_of_the_paper(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexicon, "_CHUNK_LINKS", chunk)
-    monkeypatch.setattr(lexicon, "_LEAST_POSTERIOR", 0.0)
+def test_counts_match_the_paper(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexical_model, "_CHUNK_LINKS", chunk)
+    monkeypatch.setattr(lexical_model, "LEAST_POSTERIOR", 0.0)
     sources, targets, _ = text(words=12, lines=60)
-    model = lexicon._Model1(20, 20)
+    model = LexicalModel(20, 20)
     for _ in range(lexicon._ITERATIONS):
         model.learn(pieces(sources), pieces(targets))
     pairs, counts = model.expected(pieces(sources), pieces(targets))
@@ -89,7 +94,7 @@ def test_counts_are_those_of_the_paper(chunk: int, monkeypatch: pytest.MonkeyPat
 
 def test_pairs_that_share_a_cell_do_little_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     sources, targets, translation = text(words=60, lines=1_500)
-    monkeypatch.setattr(lexicon, "_CELLS", 1 << 11)  # for 61 * 61 pairs that come together, and more that do not
+    monkeypatch.setattr(lexical_model, "_CELLS", 1 << 11)  # for 61 * 61 pairs that come together, and more that do not
     found_VK = likeliest(pieces(sources), pieces(targets), (70, 70), 1)
     right = sum(int(found_VK[word, 0]) == other for word, other in translation.items())
     assert right > 0.9 * len(translation)
@@ -97,8 +102,7 @@ def test_pairs_that_share_a_cell_do_little_harm(monkeypatch: pytest.MonkeyPatch)
 
 def test_long_and_empty_sentences_are_passed_over() -> None:
     sources, targets, translation = text(words=20, lines=300)
-    longest = lexicon._LONGEST
-    more = [[], [5], [5] * (longest + 1), [6]], [[5], [], [9], [9] * (longest + 1)]
+    more = [[], [5], [5] * (LONGEST + 1), [6]], [[5], [], [9], [9] * (LONGEST + 1)]
     found = [
         likeliest(pieces(one), pieces(other), (30, 30), 2)
         for one, other in ((sources, targets), (sources + more[0], targets + more[1]))

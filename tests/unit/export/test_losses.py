@@ -1,4 +1,4 @@
-"""A precision is refused for a loss that is more than chance and more than is allowed, or that is large in any case."""
+"""A precision is refused for a loss that is significant and above the allowed one, or that is large in any case."""
 
 import random
 
@@ -30,7 +30,7 @@ def between(one: list[str], other: list[str], references: list[str]) -> Change:
 
 
 def test_what_a_thousand_sentences_move_by_themselves_refuses_nothing() -> None:
-    """Rounding that turns some translations for the better and some for the worse: BLEU 0.3 less is no loss."""
+    """Rounding improves some translations and harms others. BLEU 0.3 less is not a loss."""
     references = text(1_000)
     fp32 = damaged(references, 0.2, seed=2)
     losses = []

@@ -1,4 +1,4 @@
-"""The stage: weights and tokenizer in, a bundle that translates as PyTorch does out."""
+"""The stage reads weights and a tokenizer, and makes a bundle that translates like PyTorch."""
 
 import json
 import re
@@ -147,7 +147,7 @@ def test_a_precision_that_loses_too_much_is_not_published(tiny_tokenizer_file: P
 
 
 def test_int8_keeps_its_cache_in_fp32_where_integers_lose_too_much(tiny_tokenizer_file: Path, tmp_path: Path) -> None:
-    """Scales that one outlier of the calibrated text has made so large that all keys and values round to 0."""
+    """One outlier of the calibration text makes the scales so large that all keys and values round to 0."""
     tokenizer = Tokenizer(tiny_tokenizer_file)
     model = random_model(PRE_NORM, tokenizer.vocab_size)
     for layer in model.decoder:
@@ -269,7 +269,10 @@ def test_without_scores_the_product_with_the_output_matrix_is_made_of_integers(
 
 
 def test_in_int8_an_embedding_is_stored_once_and_small(tmp_path: Path) -> None:
-    """A byte for each weight and a scale for each row, of a tied matrix once: it is most of a model this small."""
+    """There is a byte for each weight and a scale for each row, only once for a tied matrix.
+
+    It is most of a small model.
+    """
     pieces, sizes = 12_000, []
     for tied in ("none", "three_way"):
         model = random_model(ONE_LAYER.model_copy(update={"tied_embeddings": tied}), pieces)

@@ -1,4 +1,4 @@
-"""The stage makes a bundle of a recurrent model as of any other, but for int8."""
+"""The stage makes a bundle of a recurrent model like any other, except int8."""
 
 import json
 import shutil
@@ -76,7 +76,7 @@ def test_a_recurrent_model_becomes_a_bundle_that_translates_as_it_does(
 
 
 def test_a_bundle_of_an_earlier_version_is_read(tiny_bundle: Path, tmp_path: Path) -> None:
-    """It says nothing of architectures, for there was one."""
+    """The metadata names no architecture, because there was only one."""
     shutil.copytree(tiny_bundle, tmp_path / "old")
     described = json.loads((tiny_bundle / "config.json").read_text())
     old = {name: value for name, value in described.items() if name not in ("architecture", "rnn")}

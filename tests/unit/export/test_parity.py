@@ -1,4 +1,4 @@
-"""The gate lets equal models through, and nothing else."""
+"""The gate accepts equal models, and no others."""
 
 import copy
 import shutil
@@ -55,7 +55,7 @@ def test_a_perturbed_graph_is_refused(
 
 
 def test_another_translation_is_refused_however_near(tiny_model: Transformer, tiny_bundle: Path) -> None:
-    """With the tolerance out of the way, the translations decide."""
+    """With an unlimited tolerance, the translations decide."""
     other = copy.deepcopy(tiny_model)
     other.output.weight.data.neg_()
     with pytest.raises(StageError, match=r"of 40 held-out sentences get another translation"):
@@ -63,7 +63,10 @@ def test_another_translation_is_refused_however_near(tiny_model: Transformer, ti
 
 
 def tied(model: Transformer) -> list[Transformer]:
-    """Two models to which tokens 5 and 6 are likely, as much as each other to a millionth; one takes 5, the other 6."""
+    """Make two models to which tokens 5 and 6 are likely, with a difference of a millionth.
+
+    One takes 5, the other 6.
+    """
     models = [copy.deepcopy(model), copy.deepcopy(model)]
     for model, favoured, other in zip(models, (5, 6), (6, 5), strict=True):
         weight = model.output.weight.data
@@ -72,7 +75,7 @@ def tied(model: Transformer) -> list[Transformer]:
     return models
 
 
-def test_a_tie_stops_nobody(tiny_model: Transformer) -> None:
+def test_a_tie_passes_the_gate(tiny_model: Transformer) -> None:
     steppers = [TorchStepper(model) for model in tied(tiny_model)]
     parity = compare(*steppers, SOURCES, SearchConfig(beam_size=3, n_best=3))
     assert parity.identical < len(SOURCES), "without a word on ties, beams are other ones"
@@ -81,7 +84,7 @@ def test_a_tie_stops_nobody(tiny_model: Transformer) -> None:
 
 
 def test_the_whole_beam_has_to_be_the_same(tiny_model: Transformer) -> None:
-    """Where the best hypotheses are, the others may not be."""
+    """The best hypotheses may be equal where the others differ."""
     other = copy.deepcopy(tiny_model)
     with torch.random.fork_rng():
         torch.manual_seed(1)
@@ -95,7 +98,7 @@ def test_the_whole_beam_has_to_be_the_same(tiny_model: Transformer) -> None:
 
 
 def test_a_fault_counts_that_only_the_exported_model_comes_across(tiny_model: Transformer) -> None:
-    """It sets in after a token that the reference never takes."""
+    """The fault begins after a token that the reference never takes."""
     reference, exported = tied(tiny_model)
     rows = exported.target_embedding.weight.detach().clone()
     rows[6] *= 2

@@ -1,4 +1,4 @@
-"""A recorded module computes in ONNX Runtime what it computes in PyTorch, whatever the sizes; the rest is refused."""
+"""A recorded module computes in ONNX Runtime what it computes in PyTorch, for any size. The rest is refused."""
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
@@ -33,7 +33,7 @@ RUNS = (
     {"sentences": 2, "source_positions": 20, "rows": 8, "candidates": 4},
     {"sentences": 7, "source_positions": 3, "rows": 7, "candidates": 3},
 )
-"""Sizes to run graphs with; none is an example of `SIZES`, where it may be any number."""
+"""Sizes to run graphs with. None is an example of `SIZES`, if it may be any number."""
 
 
 def heads(x: Tensor) -> list[Tensor]:
@@ -46,7 +46,7 @@ def places(rows: Tensor) -> Tensor:
 
 
 def best(rows: Tensor, wanted: Tensor) -> list[Tensor]:
-    """More than there are, if many are wanted."""
+    """Return the largest numbers of each row, which may be fewer than wanted."""
     numbers, ids = rows.topk(torch.sym_min(wanted.shape[0] + 2, WIDTH), dim=-1)
     return [numbers, ids, rows.gather(1, ids[:, :1])]
 

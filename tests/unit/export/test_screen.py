@@ -1,4 +1,4 @@
-"""The screen of greedy search in fp32: how far its logits may be from the exact ones, and what never passes it."""
+"""The screen of greedy search in fp32: the error of its logits, and tokens that never pass it."""
 
 import numpy as np
 import onnxruntime
@@ -34,7 +34,7 @@ def product() -> onnxruntime.InferenceSession:
 
 
 def some_floats(shape: tuple[int, int]) -> st.SearchStrategy[np.ndarray]:
-    """Of sizes that are met in a trained model, and larger ones."""
+    """Draw numbers of the magnitudes of a trained model, and larger ones."""
     return arrays.arrays(np.float32, shape, elements=st.floats(-1_000, 1_000, width=32))
 
 

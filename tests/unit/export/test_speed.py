@@ -1,4 +1,4 @@
-"""How fast one model is beside another: no chance decides it."""
+"""Speed of one model relative to another, which does not depend on chance."""
 
 import random
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def both(tiny_bundle: Path) -> tuple[Translator, Translator]:
 
 
 def test_chance_decides_nothing(both: tuple[Translator, Translator], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two equal models, each is found to be half as fast now and then, as measured on small ones."""
+    """One of two equal models is now and then measured at half the speed, as happens with small models."""
     clock, chance, order = [0.0], random.Random(1), list[Translator]()
 
     def rate(translator: Translator, lines: Sequence[str]) -> tuple[list[Any], float]:
@@ -56,7 +56,7 @@ def test_a_slow_model_has_three_rounds(both: tuple[Translator, Translator], monk
 
 
 @pytest.mark.parametrize(("true", "bound", "longer"), [(1.0, 0.8, False), (0.82, 0.8, True), (0.5, 0.8, False)])
-def test_rounds_go_on_while_it_is_not_clear_on_which_side_of_the_bound_a_model_is(
+def test_rounds_continue_while_it_is_not_clear_on_which_side_of_the_bound_a_model_is(
     both: tuple[Translator, Translator],
     monkeypatch: pytest.MonkeyPatch,
     true: float,

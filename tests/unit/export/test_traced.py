@@ -1,4 +1,4 @@
-"""Recorded graphs compute what graphs compute that PyTorch's own exporter traces, which takes it minutes."""
+"""Recorded graphs compute what traced graphs of PyTorch's own exporter compute. That exporter takes minutes."""
 
 import logging
 import warnings
@@ -48,6 +48,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "recurrent decoder": TRANSFORMER | {"decoder_autoregression": "ssru"},
     "fixed context": RNN | {"rnn": RNN_SIZES | {"attention": "none", "bidirectional": False}},
     "search": RNN | {"rnn": RNN_SIZES},
+    "concat, input feeding": RNN
+    | {"rnn": RNN_SIZES | {"attention": "concat", "bidirectional": False, "input_feeding": True}},
     "dot, LSTM": RNN
     | {
         "encoder_layers": 2,
@@ -72,7 +74,7 @@ OTHERS = ((1, 1, 1, 1, 1, 2, 1, 1, 1, 0), (2, 4, 9, 6, 20, 3, 5, 2, 3, 16), (5, 
 
 
 class Both:
-    """In place of `record`: it also has PyTorch trace the module."""
+    """Recorder that also lets PyTorch trace the module."""
 
     def __init__(self) -> None:
         self.recordings: list[Recording] = []
@@ -111,7 +113,7 @@ def varying(held: Held | Sequence[Held]) -> Any:
 
 
 def operator(name: str, inputs: Any, attributes: Any, dtypes: Any, shapes: Any) -> Sequence[torch.Tensor]:
-    """In place of the recorder's: one for both."""
+    """Return an operator for the recorder or for PyTorch's exporter, in place of `recorder.operator`."""
     if any(isinstance(one, Recorded) for one in inputs):
         return recorder.operator(name, inputs, attributes, dtypes, shapes)
     return torch.onnx.ops.symbolic_multi_out(name, inputs, attributes, dtypes=dtypes, shapes=shapes)
@@ -181,7 +183,7 @@ TOLERANCES = {"fp32": (1e-5, 1e-5), "int8": (1e-5, 1e-5), "fp16": (1e-3, 2e-3)}
 
 
 def random_inputs(recording: Recording, sizes: dict[str, int]) -> dict[str, np.ndarray]:
-    """Whatever a graph reads: ids of tokens and padding, a mask, and numbers."""
+    """Return inputs of a graph: ids of tokens and padding, a mask, and numbers."""
     generator, inputs = np.random.default_rng(1), {}
     for one in recording.inputs:
         shape = [sizes[size] if isinstance(size, str) else size for size in one.named_sizes]

@@ -1,4 +1,4 @@
-"""A client of the Prefect server of the tests, under the two names that it has in them."""
+"""A client of the Prefect server of the tests, under both of its names in them."""
 
 from collections.abc import Iterator
 

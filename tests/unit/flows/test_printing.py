@@ -1,4 +1,4 @@
-"""User text is printed as it is: brackets, colons and backslashes of recipes and artifacts are no markup."""
+"""User text is printed unchanged: brackets, colons and backslashes of recipes and artifacts are not markup."""
 
 import ast
 import os
@@ -30,7 +30,7 @@ def recipe(tmp_path: Path) -> Path:
 
 
 def nmt(folder: Path, *arguments: str) -> str:
-    """What a command prints, which must end well."""
+    """Return the output of a command, which must succeed."""
     command = [sys.executable, "-c", "from flows.cli.app import main; main()", *arguments]
     environment = os.environ | {"NMT_HOME": str(folder / "home")}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -61,7 +61,7 @@ def test_brackets_are_printed_in_cells_and_branches(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(FILES[0].parent)))
 def test_consoles_are_made_in_one_place_alone(file: Path) -> None:
-    """Markup is a matter of the console: every one that `terminal` makes prints text as it is."""
+    """Markup is a property of the console: every console of `terminal` prints text unchanged."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     names = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     made = [name for name in names if isinstance(name, ast.Name) and name.id in {"Console", "from_markup"}]
@@ -76,7 +76,7 @@ def test_consoles_are_made_in_one_place_alone(file: Path) -> None:
 def test_what_to_try_next_names_the_recipe_as_it_was_typed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A recipe that is a file has a name inside, which no command finds."""
+    """A recipe file has a name inside, which no command finds."""
     from flows.cli import closing
     from flows.runs.summary import RegisteredModel, RunSummary
 

@@ -84,7 +84,7 @@ def test_a_file_that_names_no_process_names_no_servers(text: str, tmp_path: Path
 
 
 def test_a_process_that_has_the_number_of_a_dead_nmt_up_is_not_taken_for_it(tmp_path: Path) -> None:
-    """After a reboot, or as the first process of a container, another program has its id."""
+    """After a reboot, or as the first process of a container, another program may have its id."""
     settings = Settings.load({"NMT_HOME": str(tmp_path)})
     host, number, start = this_process().split(" ")
     boot, _, ticks = start.partition("/")

@@ -1,4 +1,4 @@
-"""The form of each stage: what the Prefect UI shows, in which order, with which bounds and choices."""
+"""The form of each stage: its fields in the Prefect UI, with their order, bounds and choices."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
 from nmt_core.recipes.recipe import load_recipe, with_changes
 
-NOT_OF_A_STAGE = {"name", "description", "schedule", "budget"}
+NOT_OF_A_STAGE = {"rounds", "name", "description", "schedule", "budget"}
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def with_all_stages(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A recipe that needs the optional stage too."""
+    """Recipe that requires the optional stage too."""
     file = tmp_path_factory.mktemp("recipe") / "distilled.yaml"
     part = {"name": "distilled", "text": "parallel_source", "teachers": "models:/large@champion"}
     config = load_recipe("quickstart").model_dump(mode="json", exclude_none=True)
@@ -47,7 +47,7 @@ def test_only_stages_that_a_recipe_has_are_deployed(with_all_stages: str) -> Non
 
 @pytest.fixture(scope="module")
 def schemas(with_all_stages: str) -> dict[str, dict[str, Any]]:
-    """What the server is told of the parameters of each stage's deployment."""
+    """Schemas of the parameters of each stage's deployment, as the server gets them."""
     found = [entry for entry in table([with_all_stages]) if entry.flow in STAGE_FLOWS.values()]
     return {
         entry.flow.name: entry.deployment(Pools())._parameter_openapi_schema.model_dump(exclude_unset=True)
@@ -55,7 +55,7 @@ def schemas(with_all_stages: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_every_knob_is_in_the_form_of_one_stage() -> None:
+def test_every_option_is_in_the_form_of_one_stage() -> None:
     sections = [section for step in STEPS for section in sections_of(step)]
     assert len(sections) == len(set(sections))
     assert {*sections} | NOT_OF_A_STAGE == set(PipelineConfig.model_fields)

@@ -1,4 +1,4 @@
-"""A change of the text is told until Prefect has heard of it."""
+"""A change of the text is reported until Prefect has received it."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def config(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipel
 
 
 def send_to(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have events sent to another server, without long waits."""
+    """Send events to another server, without long waits."""
 
     def client(**options: Any) -> PrefectEventsClient:
         return PrefectEventsClient(api_url=f"http://127.0.0.1:{port}/api", **options)
@@ -67,7 +67,7 @@ def test_a_change_that_prefect_was_not_told_of_is_found_again(
 def test_a_change_beside_a_retraining_is_left_to_the_next_check(
     config: PipelineConfig, text: Path, tmp_path: Path, prefect_api: str
 ) -> None:
-    """Prefect would skip the retraining that the event starts, and nobody would look at the text again."""
+    """Prefect would skip the retraining that the event starts, and the text would not be checked again."""
     state = tmp_path / "watch" / "mine.json"
     watch(config)
     before = state.read_text()

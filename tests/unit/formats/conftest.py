@@ -11,7 +11,7 @@ Pair = tuple[str, str]
 
 @pytest.fixture
 def awkward() -> list[Pair]:
-    """Pairs that careless readers spoil; no tab, no newline, no control character, no space at an end."""
+    """Pairs that careless readers spoil. None has a tab, a newline, a control character or a space at an end."""
     return [
         ('A "quoted" word, and "one', "Ein »Wort«, und 'eins"),
         ("a\u2028b\u2029c\x85d", "line\u2028separators"),
@@ -24,7 +24,7 @@ def awkward() -> list[Pair]:
 
 @pytest.fixture
 def read_files() -> Callable[..., pl.DataFrame]:
-    """All rows of some files, from English to German unless a layout says otherwise."""
+    """Return all rows of some files, from English to German unless a layout says otherwise."""
 
     def read_all(files: Sequence[TextFile], **layout: object) -> pl.DataFrame:
         languages = {"source_language": "en", "target_language": "de"}

@@ -1,4 +1,4 @@
-"""Columns are found by their names, or the names are listed; a header is no pair."""
+"""Columns are found by their names, or the message lists the names. A header is not a pair."""
 
 import json
 from collections.abc import Callable

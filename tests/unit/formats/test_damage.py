@@ -1,4 +1,4 @@
-"""Whatever becomes of a file on its way: its rows are read, or a DataError says what is wrong. Nothing else happens."""
+"""Damage to a file: its rows are read, or a DataError names the fault. Nothing else happens."""
 
 import bz2
 import gzip
@@ -120,7 +120,7 @@ OF_NOTE = [
 
 @st.composite
 def damaged(draw: st.DrawFn, content: bytes) -> bytes:
-    """The same bytes, cut, flipped, dropped, doubled or with others among them."""
+    """Return the same bytes, cut, flipped, dropped, doubled or with others among them."""
     for _ in range(draw(st.integers(1, 3))):
         start = draw(st.integers(0, len(content)))
         end = min(len(content), start + draw(st.integers(0, 20)))
@@ -155,7 +155,10 @@ def rows_or_reason(files: list[TextFile]) -> None:
 
 @st.composite
 def damaged_files(draw: st.DrawFn, content: bytes) -> bytes:
-    """The content, packed in any way; either was damaged, but not both, for hardly anything would be left."""
+    """Return the content, packed in any way.
+
+    Either of the two was damaged, but not both, or hardly anything would be left.
+    """
     pack = PACKED[draw(st.sampled_from(sorted(PACKED)))]
     if draw(st.booleans()):
         return pack(draw(damaged(content)))

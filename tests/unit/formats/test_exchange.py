@@ -69,7 +69,7 @@ def test_tmx_in_another_charset(declared: str, charset: str, text: str, read_bot
 
 
 @pytest.mark.parametrize("declared", ["x-klingon", "base64", "undefined"])
-def test_tmx_in_a_charset_that_nobody_knows_is_refused(declared: str, read_both: Reader) -> None:
+def test_tmx_in_an_unknown_charset_is_refused(declared: str, read_both: Reader) -> None:
     with pytest.raises(DataError, match=rf"a: unknown charset '{declared}' in the header: convert the file to UTF-8"):
         read_both("a", tmx([("a", "A")]).replace("UTF-8", declared).encode())
 

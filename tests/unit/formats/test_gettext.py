@@ -119,7 +119,7 @@ def test_another_charset_is_honoured(read_both: Reader) -> None:
     assert sorted(rows_of(read_both("a", mo(dict(pairs), charset="ISO-8859-15")))) == sorted(good(*pairs))
 
 
-def test_a_charset_that_nobody_knows_is_refused(read_both: Reader) -> None:
+def test_an_unknown_charset_is_refused(read_both: Reader) -> None:
     with pytest.raises(DataError, match="a: unknown charset 'x-klingon'"):
         read_both("a", po([("a", "A")], HEADER.replace("UTF-8", "x-klingon")).encode())
 

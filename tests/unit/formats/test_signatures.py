@@ -1,4 +1,4 @@
-"""What a file must begin with, by its name."""
+"""Bytes with which a file must begin, by its name."""
 
 import pytest
 

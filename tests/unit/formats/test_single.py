@@ -1,4 +1,4 @@
-"""Rows of one language: a row for each line or record, whatever comes first."""
+"""Rows of one language: one for each line or record."""
 
 import json
 import random
@@ -23,7 +23,7 @@ def cells_of(name: str, content: bytes, column: str = "", prefix: str = "") -> I
 
 
 def rows_of(name: str, content: bytes, column: str = "", prefix: str = "") -> list[str]:
-    """Of each row its fault, or else its text, after the prefix if it has one."""
+    """Return the fault or the text of each row, after the prefix if it has one."""
     return [cell.fault or cell.prefix + cell.text for cell in cells_of(name, content, column, prefix)]
 
 
@@ -94,7 +94,7 @@ def test_a_column_that_no_row_has_is_refused(case: str) -> None:
         ("a.csv", b"1\n", b"1,now\n", "2"),
     ],
 )
-def test_a_column_is_waited_for_so_many_rows(name: str, bad: bytes, good: bytes, column: str) -> None:
+def test_a_column_is_waited_for_a_number_of_rows(name: str, bad: bytes, good: bytes, column: str) -> None:
     assert rows_of(name, bad * BAD + good, column) == ["missing_column"] * BAD + ["now"]
     with pytest.raises(DataError, match="no column"):
         rows_of(name, bad * (BAD + 1) + good, column)
@@ -150,7 +150,10 @@ FIELDS = st.text(st.sampled_from('ab,"\n ü나'), max_size=8)
 def test_each_record_of_csv_is_a_row_whatever_bytes_are_in_it(
     fields: list[tuple[str, list[bytes]]], draw: random.Random
 ) -> None:
-    """Into fields come bytes that are no UTF-8; their rows keep all bytes of the record, and no other row is harmed."""
+    """Bytes that are not UTF-8 are put into fields.
+
+    Their rows keep all bytes of the record, and no other row is harmed.
+    """
     records, expected = [b"id,text"], []
     for text, wrong in fields:
         content = text.encode().replace(b'"', b'""')

@@ -17,7 +17,7 @@ def make(folder: Path) -> None:
 
 
 def test_an_environment_keeps_its_python_when_the_requirements_change(tmp_path: Path) -> None:
-    """Another Python over it would leave one's programs with the other's libraries."""
+    """Another Python over it would mix the programs of one with the libraries of the other."""
     environment = tmp_path / ".venv"
     venv.create(environment, with_pip=False, symlinks=True)
     settings = environment / "pyvenv.cfg"

@@ -1,4 +1,4 @@
-"""The files that start the services: valid by their published schemas, closed by default, without a secret."""
+"""The files that start the services are valid by their published schemas, closed by default, and hold no secret."""
 
 import importlib.metadata
 import json
@@ -39,7 +39,7 @@ def objects() -> Iterator[dict[str, Any]]:
 
 
 def pods() -> dict[str, dict[str, Any]]:
-    """Pod specifications by the name of what makes them."""
+    """Return the pod specifications, by the name of the object that makes them."""
     kinds = {"Deployment", "StatefulSet", "Job"}
     return {each["metadata"]["name"]: each["spec"]["template"]["spec"] for each in objects() if each["kind"] in kinds}
 
@@ -75,7 +75,7 @@ def test_only_the_proxy_can_be_reached_and_only_from_here() -> None:
 
 
 def test_a_network_holds_only_those_who_talk() -> None:
-    """MLflow knows no password: but for the proxy, none of its neighbours asks anything of others."""
+    """MLflow has no password. Apart from the proxy, none of its neighbours sends requests to others."""
     neighbours = {
         name
         for name, service in SERVICES.items()
@@ -183,14 +183,14 @@ def test_every_server_has_a_policy_who_may_ask_it() -> None:
 
 
 def test_a_job_that_has_ended_makes_room_for_the_next() -> None:
-    """What a Job runs cannot be changed, so that one that stayed would refuse the next version of the stack."""
+    """The pod template of a Job is immutable, so that a Job that stayed would block the next version of the stack."""
     jobs = {each["metadata"]["name"]: each["spec"] for each in objects() if each["kind"] == "Job"}
     assert jobs.keys() == {"buckets", "deployments"}
     assert {spec["ttlSecondsAfterFinished"] for spec in jobs.values()} == {600}
 
 
 def allowed(labels: dict[str, str], service: str) -> set[int]:
-    """Ports of a service that pods with these labels may ask."""
+    """Return the ports of a service that pods with these labels may reach."""
     ports = set()
     for each in objects():
         if each["kind"] == "NetworkPolicy" and each["spec"]["podSelector"].get("matchLabels") == {"app": service}:
@@ -201,7 +201,7 @@ def allowed(labels: dict[str, str], service: str) -> set[int]:
 
 
 def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
-    """Whether a selector selects pods with these labels."""
+    """Return True if a selector selects pods with these labels."""
     wanted = selector.get("matchLabels", {}).items() <= labels.items()
     expressions = selector.get("matchExpressions", [])
     assert all(each["operator"] == "In" for each in expressions)
@@ -246,7 +246,7 @@ def test_the_dockerfile_has_no_lint() -> None:
 
 
 DOCKERFILE = (INFRA / "Dockerfile").read_text(encoding="utf-8")
-"""How the images are built."""
+"""Build instructions of the images."""
 
 
 def stages() -> dict[str, tuple[str, str]]:
@@ -255,7 +255,7 @@ def stages() -> dict[str, tuple[str, str]]:
     return {name: (base, text) for base, name, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)}
 
 
-def test_the_image_runs_as_nobody_special() -> None:
+def test_the_image_runs_as_an_unprivileged_user() -> None:
     found = stages()
     assert {"cpu", "gpu", "serve"} <= found.keys()
     assert all(base in found or base == "${BASE}" for base, _ in found.values())
@@ -263,13 +263,13 @@ def test_the_image_runs_as_nobody_special() -> None:
     for target in ("cpu", "gpu", "serve"):
         base, text = found[target]
         users = re.findall(r"^USER (\S+)$", found[base][1] + text, re.MULTILINE)
-        assert users[-1] == "1000:1000", "nobody takes the rights back"
+        assert users[-1] == "1000:1000", "no later stage becomes root again"
         assert "HEALTHCHECK" in text
 
 
 @pytest.mark.parametrize("target", ["cpu", "gpu", "serve"])
 def test_a_change_of_the_sources_installs_no_package_again(target: str) -> None:
-    """The layer with the packages sees the lock and their list, which another stage makes, and no source."""
+    """The layer with the packages contains the lock and their list, which another stage makes, and no source."""
     packages, sources = stages()[f"packages-{target}"][1], {"nmt_core", "flows", "pyproject.toml", "."}
     copied = {word for line in re.findall(r"^COPY (.+) \S+$", packages, re.MULTILINE) for word in line.split()}
     assert "requirements.lock" in copied and not copied & sources
@@ -298,7 +298,7 @@ def test_an_image_for_cpus_has_no_cuda_and_one_that_translates_no_torch() -> Non
 
 
 def test_the_pages_of_prefect_are_where_the_user_of_the_image_may_write() -> None:
-    """By default the server copies them into its own package, finds that it may not, and answers 404."""
+    """By default the server would copy the pages into its own package, where it may not write, and answer 404."""
     assert re.search(r"\bPREFECT_SERVER_UI_STATIC_DIRECTORY=/tmp/", stages()["run"][1])
     assert hasattr(prefect.settings, "PREFECT_SERVER_UI_STATIC_DIRECTORY")
     check = SERVICES["prefect"]["healthcheck"]["test"][-1]
@@ -308,7 +308,7 @@ def test_the_pages_of_prefect_are_where_the_user_of_the_image_may_write() -> Non
 
 
 def test_a_database_that_is_being_initialised_is_not_healthy() -> None:
-    """The image starts a server without TCP to make databases, and ends it before the real one."""
+    """The image first starts a server without TCP to make databases, and ends it before the real one."""
     commands = [SERVICES["postgres"]["healthcheck"]["test"][1:]]
     commands += [
         pods()["postgres"]["containers"][0][probe]["exec"]["command"] for probe in ("readinessProbe", "livenessProbe")
@@ -327,8 +327,8 @@ def test_our_services_write_only_where_something_is_mounted() -> None:
         assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
 
 
-def test_the_proxy_offers_nobody_addresses_that_only_mlflow_reaches() -> None:
-    """MLflow's server says that clients may fetch files from its S3 store, and clients outside would wait for it."""
+def test_the_proxy_offers_no_addresses_that_only_mlflow_reaches() -> None:
+    """MLflow's server offers clients the files in its S3 store, and clients outside would wait for that store."""
     text = (INFRA / "proxy" / "Caddyfile").read_text(encoding="utf-8")
     assert text.count("reverse_proxy mlflow:5000") == text.count(f"respond {SERVER_INFO_ENDPOINT} 404") == 2
 
@@ -358,7 +358,7 @@ def test_the_bill_of_materials_names_each_package_with_its_version(
 
 
 def test_every_setting_is_one_that_prefect_and_mlflow_know() -> None:
-    """A word that is misspelt would be passed over without a word."""
+    """A misspelt word would be ignored without a message."""
     from mlflow.cli import server as mlflow_server  # which takes more than a second
 
     names = {name for service in SERVICES.values() for name in service.get("environment", {})}

@@ -1,4 +1,4 @@
-"""Jobs of a tiny real model, on files of a folder of the test's own."""
+"""Jobs of a tiny real model, on files in a folder of the test."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from nmt_core.bundle import sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import absolute, find_inputs
-from nmt_core.jobs.order import Asked, ModelVersion, Order
+from nmt_core.jobs.order import JobRequest, ModelVersion, Order
 from nmt_core.jobs.run import Means, Outcome, run_job
 
 QUICK = SearchConfig(beam_size=1, max_length_offset=4, max_source_tokens=16, batch_tokens=256)
@@ -18,7 +18,7 @@ QUICK = SearchConfig(beam_size=1, max_length_offset=4, max_source_tokens=16, bat
 
 @dataclass(frozen=True)
 class TinyJob:
-    """What `nmt translate` does, without MLflow."""
+    """Job that does what `nmt translate` does, without MLflow."""
 
     bundle: Path
     means: Means
@@ -33,14 +33,14 @@ class TinyJob:
         return Order(inputs=found.files, into_folder=not found.is_one, target=absolute(str(target)), **values)
 
     def folder(self, order: Order) -> JobFolder:
-        """Where the job of an order is kept."""
+        """Return the folder in which the job of an order is kept."""
         return JobFolder(f"{order.target}.job")
 
     def run(self, source: str | Path, target: str | Path, **changes: Any) -> Outcome:
-        """Do the job, or what is left of it."""
+        """Do the job, or the rest of it."""
         order = self.order(source, target, **changes)
         means = replace(self.means, progress=lambda *note: self.notes.append(note))
-        return run_job(Asked("tiny"), order, self.folder(order), means)
+        return run_job(JobRequest("tiny"), order, self.folder(order), means)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A store that lets nobody read any more is named; what lies there is not said to be damaged."""
+"""A store that stops answering reads is named. Its files are not called damaged."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +12,12 @@ from support import facts
 from nmt_core.errors import DataError
 from nmt_core.jobs import run as run_module
 from nmt_core.jobs.folder import JobFolder
-from nmt_core.jobs.order import Asked
+from nmt_core.jobs.order import JobRequest
 from nmt_core.jobs.run import run_job
 
 
 class ExpiringStore(MemoryFileSystem):
-    """A store whose token expires: it says so as s3fs does."""
+    """Store whose token expires. It raises the errors of s3fs."""
 
     protocol = "expiring"
     store: dict[str, object] = {}  # noqa: RUF012  # as in the class above it
@@ -53,6 +53,6 @@ def test_a_token_that_expires_while_the_output_is_written(
         patch.setattr(run_module, "merge", expire)
         place = r"expiring://job/.*/input/0000000\.parquet"
         with facts.raises(DataError, place, "cannot be read", r"The provided token has expired\.", "run again"):
-            run_job(Asked("tiny"), order, JobFolder("expiring://job"), job.means)
+            run_job(JobRequest("tiny"), order, JobFolder("expiring://job"), job.means)
     store.expired = False
-    assert run_job(Asked("tiny"), order, JobFolder("expiring://job"), job.means).translated == 0
+    assert run_job(JobRequest("tiny"), order, JobFolder("expiring://job"), job.means).translated == 0

@@ -1,4 +1,4 @@
-"""Alignments reach the output in every format, on the way that the format has room for them."""
+"""Alignments reach the output in every format, in the way that the format allows."""
 
 import csv
 import gzip

@@ -1,4 +1,4 @@
-"""Whatever bytes a file holds: a line out for each line in, its status true, and nothing raises."""
+"""For any bytes in a file: one line out for each line in, with its true status, and no exception."""
 
 import base64
 import csv
@@ -101,7 +101,7 @@ def require_a_row_each(lines: list[bytes], long_lines: Literal["split", "cut"], 
 
 
 def as_json(line: bytes) -> bytes:
-    """An object with a text, whose bytes stay what they are though they may be no UTF-8."""
+    """Return an object with a text, whose bytes stay unchanged even if they are not UTF-8."""
     record = {"text": line.decode("utf-8", "surrogateescape")}
     return json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogateescape")
 
@@ -121,14 +121,14 @@ def write_input(kind: str, lines: list[bytes], file: Path) -> None:
 
 
 def text_in(kind: str, line: bytes) -> str:
-    """What a format holds of a line: its own marks are no text."""
+    """Return the text that a format takes from a line, without the marks of the format."""
     if kind in ("txt", "tsv"):
         line = line.removesuffix(b"\r")
     return (line.split(b"\t")[0] if kind == "tsv" else line).decode()
 
 
 def rows_in(file: Path) -> list[dict[str, str]]:
-    """Rows of an output; lines hold the translation alone."""
+    """Return the rows of an output. A file of lines holds the translation alone."""
     if file.suffix == ".parquet":
         return pl.read_parquet(file).to_dicts()
     text = file.read_bytes().decode()

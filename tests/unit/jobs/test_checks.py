@@ -1,4 +1,4 @@
-"""A translation with a fault has it as its status, and another translation takes its place if that is wanted."""
+"""A faulty translation has the fault as its status, and on request another translation replaces it."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""One holds a claim at a time, as far as the store allows it; a dead owner's claim ends."""
+"""Only one process holds a claim at a time, as far as the store allows it. The claim of a dead owner ends."""
 
 import os
 import secrets
@@ -21,7 +21,7 @@ from nmt_core.store import storage
 
 
 class OldStore(MemoryFileSystem):
-    """A store that cannot create a file only where there is none, as many cannot."""
+    """Store that cannot create a file on the condition that it does not exist, like many stores."""
 
     protocol = "old"
     store: dict[str, object] = {}  # noqa: RUF012  # as in the class above it
@@ -80,7 +80,7 @@ def test_of_many_at_once_one_gets_it(tmp_path: Path) -> None:
 
 
 def test_s3_makes_a_claim_only_where_there_is_none(s3_folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both have seen that there is none. Nothing is written but on that condition."""
+    """Both have seen that there is no claim. Nothing is written without that condition."""
     monkeypatch.setattr(storage, "write_bytes", pytest.fail)
     assert create(b"ours", f"{s3_folder}/7.json") is True
     assert create(b"theirs", f"{s3_folder}/7.json") is False
@@ -100,7 +100,7 @@ def test_a_claim_lasts_while_its_owner_works(folder: str) -> None:
 
 @pytest.mark.parametrize("ahead", [86_400, -86_400])
 def test_a_silent_claim_from_elsewhere_ends_whatever_its_clock_says(ahead: float, folder: str) -> None:
-    """The clock there is a day ahead, or behind. While the owner lives, what it writes changes."""
+    """The clock of the owner is a day ahead or behind. Its claim changes while it lives."""
     now = [0.0]
 
     def say(more: float) -> None:
@@ -121,7 +121,7 @@ def test_a_silent_claim_from_elsewhere_ends_whatever_its_clock_says(ahead: float
 
 
 def test_a_silent_claim_of_a_process_that_runs_here_holds(tmp_path: Path) -> None:
-    """It may have been stopped for a while; its clock is ours."""
+    """The process may have been stopped for a while. It uses the clock of this machine."""
     now = [0.0]
     theirs, ours = Claims(str(tmp_path), seconds=9_999), Claims(str(tmp_path), seconds=1, clock=lambda: now[0])
     assert theirs._take(f"{tmp_path}/7.json")

@@ -1,4 +1,4 @@
-"""Documents in a job: nothing is lost, what was killed resumes, and what would be ruined is refused."""
+"""Documents in a job: nothing is lost, a killed job resumes, and files that would be ruined are refused."""
 
 import gzip
 import io
@@ -21,7 +21,7 @@ PAGE = b"<p>the cat sees a <b>dog</b>.</p>\r\n<p>now <code>x</code></p>" * 20
 
 
 class StoppedError(Exception):
-    """Stands for a kill."""
+    """Exception in place of a kill."""
 
 
 def stop_after(chunks: int, patch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ def test_a_document_job_that_is_killed_resumes_with_the_same_bytes(
         job.run(tmp_path / "in.html", tmp_path / "out.html", documents=OPTIONS)
     order = job.order(tmp_path / "in.html", tmp_path / "out.html", documents=OPTIONS)
     (tmp_path / "in.html").unlink()  # it has been copied
-    outcome = run_module.run_job(run_module.Asked("tiny"), order, job.folder(order), job.means)
+    outcome = run_module.run_job(run_module.JobRequest("tiny"), order, job.folder(order), job.means)
     assert outcome.translated == outcome.done.lines - 16 == 24
     assert (tmp_path / "out.html").read_bytes() == (tmp_path / "undisturbed.html").read_bytes()
     assert sorted(file.name for file in (tmp_path / "out.html.job").iterdir()) == ["done.json", "plan.json"]

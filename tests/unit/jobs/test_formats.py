@@ -1,4 +1,4 @@
-"""Every format in gives its lines, in order, in every format out; bad rows keep their place and say what they are."""
+"""Every input format gives its lines in order in every output format. Bad rows keep their place with their fault."""
 
 import base64
 import bz2
@@ -20,7 +20,7 @@ import zstandard
 
 from nmt_core.errors import DataError
 from nmt_core.jobs.checks import FAULTS
-from nmt_core.jobs.order import Asked
+from nmt_core.jobs.order import JobRequest
 from nmt_core.jobs.run import run_job
 from nmt_core.jobs.writers import COLUMNS
 from nmt_core.store import storage
@@ -35,7 +35,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def expected(job: Any, tmp_path: Path) -> list[str]:
-    """Translations by way of plain lines."""
+    """Return the translations in plain lines."""
     (tmp_path / "plain.txt").write_text("".join(f"{text}\n" for text in TEXTS))
     job.run(tmp_path / "plain.txt", tmp_path / "plain.out.txt")
     lines = (tmp_path / "plain.out.txt").read_text().split("\n")[:-1]
@@ -170,7 +170,7 @@ def test_a_store_is_read_and_written_without_a_file_here(bucket: str, job: Any, 
     former = job.order(f"{bucket}/in/a.txt.gz", f"{bucket}/again.txt")
     storage.write_bytes([gzip.compress(b"the dog\nnow\n")], f"{bucket}/in/a.txt.gz")
     with pytest.raises(DataError, match=r"/in/a\.txt\.gz: is gone or has changed since the job began"):
-        run_job(Asked("tiny"), former, job.folder(former), job.means)
+        run_job(JobRequest("tiny"), former, job.folder(former), job.means)
     for source in ("nowhere/x.txt", "nowhere/*.txt", "nowhere"):
         with pytest.raises(DataError, match=rf"{bucket}/{re.escape(source)}: there is no such file"):
             job.run(f"{bucket}/{source}", f"{bucket}/none.txt")

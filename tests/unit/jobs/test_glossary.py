@@ -1,4 +1,4 @@
-"""A job with a glossary: counts of terms, the same bytes without, and another glossary is another job."""
+"""A job with a glossary: it counts terms, changes no bytes without terms, and another glossary is another job."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def with_terms(job: Any, terms: tuple[Term, ...]) -> tuple[Any, dict[str, Any]]:
-    """The job of a glossary, and what its order says of it."""
+    """Return the job of a glossary, and its description in the order."""
     identity = GlossaryIdentity(terms=len(terms), sha256=identity_of(terms))
     return replace(job, means=replace(job.means, terms=terms)), {"glossary": identity}
 

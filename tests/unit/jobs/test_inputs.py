@@ -1,4 +1,4 @@
-"""Which files a folder means, here and in a store."""
+"""Files that a folder stands for, here and in a store."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ HIDDEN = [".hidden", ".git/x.txt", "sub/.y.txt"]
 
 @pytest.fixture(params=["here", "memory", "s3"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A folder with files to translate, others that nobody sees, and in S3 the marks of folders."""
+    """Folder with files to translate, hidden files, and in S3 the marks of folders."""
     places = {"here": lambda: str(tmp_path), "memory": lambda: "memory://bucket"}
     root = places.get(request.param, lambda: request.getfixturevalue("s3_folder"))() + "/in"
     for name in [*FILES, *HIDDEN]:

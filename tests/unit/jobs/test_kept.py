@@ -1,4 +1,4 @@
-"""Columns of the input reach the output with their types, row by row, whatever stops the job in between."""
+"""Columns of the input reach the output with their types, row by row, even if the job is stopped in between."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ from support.facts import raises
 
 from nmt_core.errors import ConfigError, DataError
 from nmt_core.jobs.kept import ALL
-from nmt_core.jobs.order import Asked
+from nmt_core.jobs.order import JobRequest
 from nmt_core.jobs.run import Means, run_job
 
 TEXTS = ["the cat sees a dog.", "now", "a big house", "", "to it"]
@@ -114,8 +114,8 @@ def test_a_job_that_was_stopped_writes_the_same_bytes(target: str, jsonl: Path, 
 
     stopped: Means = replace(job.means, progress=stop)
     with pytest.raises(KeyboardInterrupt):
-        run_job(Asked("tiny"), order, job.folder(order), stopped)
-    run_job(Asked("tiny"), order, job.folder(order), job.means)
+        run_job(JobRequest("tiny"), order, job.folder(order), stopped)
+    run_job(JobRequest("tiny"), order, job.folder(order), job.means)
     assert (tmp_path / "again" / target).read_bytes() == (tmp_path / target).read_bytes()
 
 

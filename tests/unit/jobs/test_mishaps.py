@@ -1,4 +1,4 @@
-"""What befalls jobs: texts that change under them, orders that no model can do, names that mean something elsewhere."""
+"""Mishaps of jobs: text that changes, orders that no model can fulfil, names that mean something elsewhere."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ from nmt_core.jobs import run as run_module
 from nmt_core.jobs import staging
 from nmt_core.jobs.folder import Done, JobFolder
 from nmt_core.jobs.inputs import absolute, find_inputs
-from nmt_core.jobs.order import Asked
+from nmt_core.jobs.order import JobRequest
 from nmt_core.jobs.pace import Pace
 from nmt_core.jobs.run import run_job
 from nmt_core.store import storage
@@ -35,7 +35,7 @@ def stop(*_: object) -> Any:
 
 @pytest.mark.parametrize("name", ["a::b", "s3::x", "[1]", "a b", "ü#?%20", "a:b@c"])
 def test_a_folder_may_have_any_name(name: str, job: Any, source: Path, tmp_path: Path) -> None:
-    """fsspec takes some of them for addresses."""
+    """fsspec takes some of these names for addresses."""
     (tmp_path / name).mkdir()
     source = source.rename(tmp_path / name / "in.txt")
     assert job.run(source, tmp_path / name / "out.txt").done.lines == 40
@@ -55,7 +55,7 @@ def test_parts_that_vanish_as_soon_as_they_are_written_are_named(
 def test_no_chunk_of_a_text_that_changed_while_it_was_read_is_kept(
     is_killed: bool, job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody mends a line in its middle and takes that back, with its time: what lies there is of neither."""
+    """A user changes a line in its middle and restores it, with its time. The output is the output of neither text."""
     content, times = source.read_bytes(), source.stat()
     order = job.order(source, tmp_path / "out.txt")
     write = staging._write
@@ -71,14 +71,14 @@ def test_no_chunk_of_a_text_that_changed_while_it_was_read_is_kept(
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt if is_killed else DataError):
         patch.setattr(staging, "_write", write_two)
-        run_job(Asked("tiny"), order, job.folder(order), job.means)
+        run_job(JobRequest("tiny"), order, job.folder(order), job.means)
     assert len(written) == 2
     source.write_bytes(content)
     os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
     job.run(source, tmp_path / "out.jsonl")
     undisturbed = [line.split('"translation"')[0] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert job.order(source, tmp_path / "out.txt") == order
-    assert run_job(Asked("tiny"), order, job.folder(order), job.means).done.lines == 40
+    assert run_job(JobRequest("tiny"), order, job.folder(order), job.means).done.lines == 40
     assert len(undisturbed) == 40 and all("dog" not in line or "cat" in line for line in undisturbed)
     job.run(source, tmp_path / "again.txt")
     assert (tmp_path / "out.txt").read_bytes() == (tmp_path / "again.txt").read_bytes()
@@ -112,7 +112,7 @@ def test_what_others_keep_in_the_folder_of_a_job_stays(job: Any, source: Path, t
     kept.write_text("kept")
     (tmp_path / "job" / "parts-of-mine").mkdir()
     order = job.order(source, tmp_path / "out.txt")
-    run_job(Asked("tiny"), order, JobFolder(str(tmp_path / "job")), job.means)
+    run_job(JobRequest("tiny"), order, JobFolder(str(tmp_path / "job")), job.means)
     names = sorted(path.name for path in (tmp_path / "job").iterdir())
     assert names == ["0" * 32, "done.json", "parts-of-mine", "plan.json"] and kept.read_text() == "kept"
 
@@ -127,7 +127,7 @@ def test_one_that_sleeps_while_others_end_the_job_and_the_next_one_writes_nothin
 
     def let_others_do_it() -> None:
         asleep.set()
-        others.append(run_job(Asked("tiny"), ours, job.folder(ours), job.means))
+        others.append(run_job(JobRequest("tiny"), ours, job.folder(ours), job.means))
         others.append(job.run(source, target, search=job.search.model_copy(update={"max_length_offset": 2})))
         target.write_bytes(b"of the last job\n")
 
@@ -145,14 +145,14 @@ def test_one_that_sleeps_while_others_end_the_job_and_the_next_one_writes_nothin
     monkeypatch.setattr(run_module, "merge", merge_slowly)
     monkeypatch.setattr("nmt_core.jobs.claims.Claim.holds", False)  # they take us for dead
     with pytest.raises(NmtError, match="another worker has finished this job meanwhile: this attempt writes nothing"):
-        run_job(Asked("tiny"), ours, job.folder(ours), job.means)
+        run_job(JobRequest("tiny"), ours, job.folder(ours), job.means)
     done = job.folder(ours).done()
     assert [outcome.done.number for outcome in others] == [1, 2] and done == others[1].done
     assert target.read_bytes() == b"of the last job\n" and not list(tmp_path.glob("*.partial"))
 
 
 def test_what_lies_beside_earlier_outputs_is_no_text(job: Any, tmp_path: Path) -> None:
-    """A folder into which jobs have written may be translated as well."""
+    """A folder that contains outputs of jobs may be translated as well."""
     folder = tmp_path / "in"
     folder.mkdir()
     for name in ("a.txt", "a.txt.unreadable.jsonl", "a.txt.alignment", "a.txt.alignment.gz", "b.alignment", "c.job"):
@@ -190,7 +190,7 @@ def test_an_address_is_one_whatever_its_protocol_is_called(protocol: str, s3_fol
         find_inputs(f"{s3_folder}/in.txt", [absolute(place)])
     order = job.order(f"{s3_folder}/other.txt", place).model_copy(update={"inputs": find_inputs(place).files})
     with pytest.raises(DataError, match=r"in\.txt: is an output, but also the input s3://.*in\.txt"):
-        run_job(Asked("tiny"), order, job.folder(order), job.means)
+        run_job(JobRequest("tiny"), order, job.folder(order), job.means)
     assert fsspec.filesystem("s3").cat_file(f"{s3_folder}/in.txt") == b"now\n"
 
 
@@ -211,7 +211,7 @@ def test_a_disk_that_fails_is_not_called_a_damaged_text_and_keeps_what_was_read(
 
     with monkeypatch.context() as patch, pytest.raises(StageError, match=r"in\.txt: Input/output error: fix this"):
         patch.setattr(staging, "_write", fail_after_one)
-        run_job(Asked("tiny"), order, job.folder(order), job.means)
+        run_job(JobRequest("tiny"), order, job.folder(order), job.means)
     folder = job.folder(order)
     assert folder.begun() and folder.parts(order.fingerprint).staged() == {0}
 
@@ -233,7 +233,7 @@ def test_the_pace_and_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_file_is_safe_from_a_loss_of_power_before_it_gets_its_name(
     job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What has its name counts as whole: its bytes, and then the names of its folder, have been sent to the disk."""
+    """A file that has its name is complete: its bytes, and then the names of its folder, have been flushed."""
     done: list[tuple[str, str]] = []
     fsync, replace = os.fsync, Path.replace
 

@@ -1,4 +1,4 @@
-"""A job folder is for one order until that is done, from the moment at which it begins."""
+"""A job folder belongs to one order from its beginning to its end."""
 
 import subprocess
 import threading
@@ -12,7 +12,7 @@ import pytest
 from nmt_core.errors import DataError, StageError
 from nmt_core.jobs import run as run_module
 from nmt_core.jobs.folder import Done, JobFolder, Parts
-from nmt_core.jobs.order import Asked, Begun, Chunk, Order
+from nmt_core.jobs.order import Begun, Chunk, JobRequest, Order
 from nmt_core.jobs.run import run_job
 from nmt_core.store import storage
 
@@ -39,7 +39,7 @@ def orders(job: Any, source: Path, target: Path) -> tuple[Order, Order]:
 
 
 class Held:
-    """The real `stage`, of which the first waits before it begins."""
+    """The real `stage`, which waits before it begins the first time."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.begun, self.go = threading.Event(), threading.Event()
@@ -58,31 +58,33 @@ def test_another_order_is_refused_while_the_text_is_read(
 ) -> None:
     ours, other = orders(job, source, tmp_path / "out.txt")
     held, found = Held(monkeypatch), []
-    first = threading.Thread(target=lambda: found.append(run_job(Asked("tiny"), ours, job.folder(ours), job.means)))
+    first = threading.Thread(
+        target=lambda: found.append(run_job(JobRequest("tiny"), ours, job.folder(ours), job.means))
+    )
     first.start()
     assert held.begun.wait(SECONDS)
     try:
         with pytest.raises(StageError, match=r"out\.txt\.job: holds another job.*search\.beam_size: 1, now 2"):
-            run_job(Asked("tiny"), other, job.folder(other), job.means)
+            run_job(JobRequest("tiny"), other, job.folder(other), job.means)
         assert not (tmp_path / "out.txt").exists()
     finally:
         held.go.set()
         first.join()
     assert found[0].done.fingerprint == ours.fingerprint and found[0].translated == 40
-    assert run_job(Asked("tiny"), other, job.folder(other), job.means).done.number == 2, "the next job may begin"
+    assert run_job(JobRequest("tiny"), other, job.folder(other), job.means).done.number == 2, "the next job may begin"
 
 
 def test_an_order_that_another_has_replaced_does_not_write_its_plan(
     job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where a store creates nothing on a condition: both see that nobody has begun, and the last one is there."""
+    """The store has no conditional create: both processes see that no job exists, and the last one to write wins."""
     ours, other = orders(job, source, tmp_path / "out.txt")
     folder, held = job.folder(ours), Held(monkeypatch)
     failed: list[StageError] = []
 
     def run_ours() -> None:
         with pytest.raises(StageError, match=r"holds another job.*beam_size: 2, now 1") as raised:
-            run_job(Asked("tiny"), ours, folder, job.means)
+            run_job(JobRequest("tiny"), ours, folder, job.means)
         failed.append(raised.value)
 
     first = threading.Thread(target=run_ours)
@@ -94,18 +96,18 @@ def test_an_order_that_another_has_replaced_does_not_write_its_plan(
     held.go.set()
     first.join()
     assert failed and folder.plan() is None
-    assert run_job(Asked("tiny"), other, folder, job.means).translated == 40
+    assert run_job(JobRequest("tiny"), other, folder, job.means).translated == 40
 
 
 def test_of_many_orders_at_once_one_begins(job: Any, source: Path, folder: JobFolder) -> None:
     wanted = [job.order(source, f"/{number}.txt") for number in range(4)]
-    first = folder.begin(Asked("tiny"), wanted[0])
+    first = folder.begin(JobRequest("tiny"), wanted[0])
     assert (first.order, first.number) == (wanted[0], 1)
-    assert [folder.begin(Asked("tiny"), order) for order in wanted] == [first] * 4
+    assert [folder.begin(JobRequest("tiny"), order) for order in wanted] == [first] * 4
     fingerprint = wanted[0].fingerprint
     folder.write(Done(fingerprint=fingerprint, number=1, model="", model_version="", statuses={}, outputs=()))
     assert folder.begun() is None
-    second = folder.begin(Asked("tiny"), wanted[2])
+    second = folder.begin(JobRequest("tiny"), wanted[2])
     assert (second.order, second.number) == (wanted[2], 2)
     folder.clean_up()
     assert folder.begun() == second and storage.names_in(folder.url).count("order-1.json") == 0
@@ -117,7 +119,7 @@ def test_of_many_at_one_moment_one_begins(job: Any, source: Path, tmp_path: Path
 
     def begin(order: Order) -> None:
         start.wait()
-        found.append(JobFolder(str(tmp_path / "job")).begin(Asked("tiny"), order))
+        found.append(JobFolder(str(tmp_path / "job")).begin(JobRequest("tiny"), order))
 
     threads = [threading.Thread(target=begin, args=(order,)) for order in wanted]
     for thread in threads:
@@ -130,7 +132,7 @@ def test_of_many_at_one_moment_one_begins(job: Any, source: Path, tmp_path: Path
 def test_a_job_that_others_end_while_we_begin_is_not_done_again(
     job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """We have seen that it is not done."""
+    """This process has seen that the job is not done."""
     begin = JobFolder.begin
 
     def begin_late(self: JobFolder, asked: str, order: Order) -> Begun:

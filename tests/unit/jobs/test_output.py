@@ -1,4 +1,4 @@
-"""What stands in the way of an output is found before anything is translated."""
+"""Obstacles to writing an output are found before anything is translated."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A pipe is answered as soon as nothing more has arrived; what would be misread is refused with one line."""
+"""A pipe is answered as soon as no more input has arrived. Input that would be misread is refused with one line."""
 
 import io
 import os
@@ -17,7 +17,7 @@ from nmt_core.errors import DataError
 from nmt_core.formats.single import Columns
 from nmt_core.jobs import makers, stream
 from nmt_core.jobs.inputs import find_inputs
-from nmt_core.jobs.order import Asked, ModelVersion
+from nmt_core.jobs.order import JobRequest, ModelVersion
 from nmt_core.jobs.reading import Pipe
 from nmt_core.jobs.run import run_job
 from nmt_core.translator import Translator
@@ -97,7 +97,7 @@ def test_pipes_and_growing_files_are_no_input_of_a_job(job: Any, tmp_path: Path)
     with (tmp_path / "in.txt").open("a") as file:
         file.write("the cat\n")
     with raises(DataError, r"in\.txt", "still being written", "4 bytes", "now 12", "wait"):
-        run_job(Asked("tiny"), order, job.folder(order), job.means)
+        run_job(JobRequest("tiny"), order, job.folder(order), job.means)
 
 
 def test_a_resumed_job_says_what_is_done_and_which_code_did_it(
@@ -111,11 +111,11 @@ def test_a_resumed_job_says_what_is_done_and_which_code_did_it(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_job(Asked("tiny"), order, job.folder(order), replace(job.means, progress=stop, say=said.append))
+        run_job(JobRequest("tiny"), order, job.folder(order), replace(job.means, progress=stop, say=said.append))
     assert said == []
     monkeypatch.setattr("nmt_core.jobs.run.this_maker", lambda: "new code")
     monkeypatch.setattr("nmt_core.jobs.chunk.this_maker", lambda: "new code")
-    outcome = run_job(Asked("tiny"), order, job.folder(order), replace(job.means, say=said.append))
+    outcome = run_job(JobRequest("tiny"), order, job.folder(order), replace(job.means, say=said.append))
     assert said[0] == "resuming: 16 of 40 done"
     assert "chunks 1-2 by code" in said[1] and "new code" in said[1]
     assert outcome.done.made_by == {makers.this_maker(): "1-2", "new code": "3-5"}

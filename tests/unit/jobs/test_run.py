@@ -1,4 +1,4 @@
-"""A job goes on from wherever it stopped, and ends with the bytes of an undisturbed one."""
+"""A job resumes from wherever it stopped, and ends with the bytes of an undisturbed one."""
 
 import os
 import threading
@@ -18,7 +18,7 @@ from nmt_core.jobs import writers
 from nmt_core.jobs.checks import FAULTS
 from nmt_core.jobs.chunk import Bundle, ChunkResult, ChunkTask, translate_chunk
 from nmt_core.jobs.claims import Claims
-from nmt_core.jobs.order import Asked
+from nmt_core.jobs.order import JobRequest
 from nmt_core.jobs.run import run_job
 from nmt_core.store import storage
 
@@ -39,7 +39,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def kept() -> list[bytes]:
-    """What a job makes when nothing disturbs it, once one has run."""
+    """Output of a job that nothing disturbs, once one has run."""
     return []
 
 
@@ -52,7 +52,7 @@ def undisturbed(job: Any, source: Path, tmp_path: Path, kept: list[bytes]) -> by
 
 
 def stop_after(chunks: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Let the job end after so many chunks, as a signal would; the numbers of those that it began."""
+    """Stop the job after this many chunks, as a signal would, and return the numbers of the chunks that it began."""
     begun: list[int] = []
 
     def translate_some(task: ChunkTask) -> ChunkResult:
@@ -83,7 +83,7 @@ def test_every_line_has_its_line_and_the_journal_alone_is_left(job: Any, source:
 
 
 @pytest.mark.parametrize("chunks", [0, 1, 5, 9])
-def test_a_stopped_job_goes_on_and_ends_with_the_same_bytes(
+def test_a_stopped_job_resumes_and_ends_with_the_same_bytes(
     chunks: int, job: Any, source: Path, tmp_path: Path, undisturbed: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -141,9 +141,9 @@ def test_a_text_that_changes_while_it_is_read_is_refused(
     message = rf"{source}: is gone or has changed since the job began: restore the file of 1,050 bytes"
     with monkeypatch.context() as patch, pytest.raises(DataError, match=message):
         patch.setattr(staging, "_write", write_and_change)
-        run_job(Asked("tiny"), order, job.folder(order), job.means)
+        run_job(JobRequest("tiny"), order, job.folder(order), job.means)
     with pytest.raises(DataError, match=message):
-        run_job(Asked("tiny"), order, job.folder(order), job.means)
+        run_job(JobRequest("tiny"), order, job.folder(order), job.means)
     assert job.folder(order).plan() is None
 
 
@@ -151,13 +151,13 @@ def test_what_is_done_is_not_done_again_unless_the_output_is_gone(
     job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = job.order(source, tmp_path / "out.txt")
-    assert run_job(Asked("tiny"), order, job.folder(order), job.means).reused is False
+    assert run_job(JobRequest("tiny"), order, job.folder(order), job.means).reused is False
     first = (tmp_path / "out.txt").read_bytes()
     begun = stop_after(99, monkeypatch)
-    assert run_job(Asked("tiny"), order, job.folder(order), job.means).reused is True
+    assert run_job(JobRequest("tiny"), order, job.folder(order), job.means).reused is True
     assert begun == []
     (tmp_path / "out.txt").unlink()
-    assert run_job(Asked("tiny"), order, job.folder(order), job.means).reused is False
+    assert run_job(JobRequest("tiny"), order, job.folder(order), job.means).reused is False
     assert (tmp_path / "out.txt").read_bytes() == first and len(begun) == 9
 
 
@@ -169,7 +169,7 @@ def test_a_job_that_is_done_leaves_the_next_one_alone(
     with monkeypatch.context() as patch, pytest.raises(StoppedError):
         stop_after(3, patch)
         job.run(source, tmp_path / "out.txt", chunk_lines=7)
-    assert run_job(Asked("tiny"), former, job.folder(former), job.means).reused
+    assert run_job(JobRequest("tiny"), former, job.folder(former), job.means).reused
     assert job.run(source, tmp_path / "out.txt", chunk_lines=7).translated == 70 - 3 * 7
 
 
@@ -205,13 +205,16 @@ def test_a_bundle_that_has_changed_is_refused(job: Any, source: Path, tmp_path: 
     order = job.order(source, tmp_path / "out.txt")
     pinned = order.model_copy(update={"model": order.model.model_copy(update={"sha256": "0" * 64})})
     with pytest.raises(ModelError, match="is not the model with which the job began"):
-        run_job(Asked("tiny"), pinned, job.folder(order), job.means)
+        run_job(JobRequest("tiny"), pinned, job.folder(order), job.means)
 
 
-def test_a_chunk_of_somebody_else_is_waited_for_and_a_lost_one_is_taken_over(
+def test_a_chunk_of_another_process_is_waited_for_and_a_lost_one_is_taken_over(
     job: Any, source: Path, tmp_path: Path, undisturbed: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody holds two chunks: he does the first after a while, and never the second, for he has died elsewhere."""
+    """Another process holds two chunks.
+
+    It finishes the first after a while, and never the second, because it has died.
+    """
     order = job.order(source, tmp_path / "out.parquet")
     with monkeypatch.context() as patch, pytest.raises(StoppedError):
         stop_after(0, patch)
@@ -235,7 +238,7 @@ def test_several_attempts_at_once_share_the_chunks(
     order = job.order(source, f"{place}/out.parquet")
     found: list[Any] = []
     attempts = [
-        threading.Thread(target=lambda: found.append(run_job(Asked("tiny"), order, job.folder(order), job.means)))
+        threading.Thread(target=lambda: found.append(run_job(JobRequest("tiny"), order, job.folder(order), job.means)))
         for _ in range(3)
     ]
     for attempt in attempts:
@@ -254,7 +257,7 @@ def test_processes_do_the_chunks_and_make_the_same(
 ) -> None:
     order = job.order(source, tmp_path / "out.parquet")
     means = run_module.Means(job.means.bundle, workers=three_workers)
-    run_job(Asked("tiny"), order, job.folder(order), means)
+    run_job(JobRequest("tiny"), order, job.folder(order), means)
     assert (tmp_path / "out.parquet").read_bytes() == undisturbed
 
 
@@ -267,14 +270,14 @@ def test_what_cannot_be_written_says_where_and_keeps_the_chunks(job: Any, source
             (tmp_path / "no folder").write_text("a file")
 
     with pytest.raises(StageError, match=r"no folder.*: fix this, then run the same command again \(9 chunks are done"):
-        run_job(Asked("tiny"), order, folder, replace(job.means, progress=be_in_the_way))
+        run_job(JobRequest("tiny"), order, folder, replace(job.means, progress=be_in_the_way))
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("0000000.parquet.01.partial"), DataError("no such file")])
 def test_one_that_comes_back_to_life_when_all_is_done_says_so(
     error: Exception, job: Any, source: Path, tmp_path: Path, undisturbed: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody has ended the job meanwhile, and removed the files that it was at."""
+    """Another process has finished the job meanwhile, and removed the files that this one needed."""
 
     def sleep_till_the_end(task: ChunkTask) -> ChunkResult:
         monkeypatch.undo()
@@ -290,7 +293,7 @@ def test_one_that_comes_back_to_life_when_all_is_done_says_so(
     assert sorted(file.name for file in (tmp_path / "out.parquet.job").iterdir()) == ["done.json", "plan.json"]
 
 
-def test_rows_that_go_while_they_are_read_are_those_of_a_job_that_others_have_ended(
+def test_rows_that_go_while_they_are_read_belong_to_a_job_that_others_have_ended(
     job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = job.order(source, tmp_path / "out.txt")
@@ -347,7 +350,7 @@ def test_a_damaged_chunk_or_journal_is_named(
 def test_a_row_group_of_long_lines_ends_early(
     job: Any, tmp_path: Path, three_workers: LocalWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the same row by any workers, and after an interruption."""
+    """The group ends at the same row with any workers, and after an interruption."""
     monkeypatch.setattr(writers, "_GROUP_BYTES", 250_000)
     (tmp_path / "in.txt").write_text(f"{'the cat sees it. ' * 5_882}\n" * 6)
     order = {"search": job.search.model_copy(update={"long_lines": "cut"}), "chunk_lines": 2}

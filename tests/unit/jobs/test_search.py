@@ -1,4 +1,4 @@
-"""What a search is asked for reaches the output: several translations, samples, and beginnings from a column."""
+"""Options of a search reach the output: several translations, samples, and prefixes from a column."""
 
 import json
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_a_format_with_room_for_one_is_refused_before_anything_is_done(
 
 
 def sources_with_prefixes(folder: Path) -> list[tuple[str, dict[str, str]]]:
-    """The same texts and prefixes in every format, and which columns hold them."""
+    """Return the same texts and prefixes in every format, and the columns that hold them."""
     rows = list(zip(TEXTS, PREFIXES, strict=True))
     (folder / "in.tsv").write_text("text\tbegin\n" + "".join(f"{text}\t{prefix}\n" for text, prefix in rows))
     (folder / "numbers.tsv").write_text("".join(f"{prefix}\t{text}\n" for text, prefix in rows))

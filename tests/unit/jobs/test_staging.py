@@ -1,4 +1,4 @@
-"""How the text of a job is cut."""
+"""Cutting the text of a job into chunks."""
 
 import tracemalloc
 

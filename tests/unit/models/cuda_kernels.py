@@ -42,7 +42,10 @@ def layout(lengths: Sequence[int], room: int) -> tuple[Tensor, Tensor]:
     st.integers(0, 1000),
 )
 def attention(sizes: list[tuple[int, int]], width: int, causal: bool, seed: int) -> None:
-    """Values and gradients; sentences may have no keys or no queries, and queries come as columns of a wider matrix."""
+    """Compare values and gradients.
+
+    Sentences may have no keys or no queries, and queries are columns of a wider matrix.
+    """
     global cases
     cases += 1
     queries, keys = ([size[side] for size in sizes] for side in (0, 0 if causal else 1))
@@ -72,7 +75,10 @@ def attention(sizes: list[tuple[int, int]], width: int, causal: bool, seed: int)
     st.sampled_from([torch.float32, torch.bfloat16]),
 )
 def cross_entropy(tokens: int, pieces: int, label_smoothing: float, seed: int, dtype: torch.dtype) -> None:
-    """Loss and gradient of rows of a wider matrix, of which nothing else is touched; padding counts nothing."""
+    """Compare the loss and the gradient of rows of a wider matrix, whose rest stays untouched.
+
+    Padding counts nothing.
+    """
     global cases
     cases += 1
     draw = torch.Generator().manual_seed(seed)
@@ -103,7 +109,7 @@ def cross_entropy(tokens: int, pieces: int, label_smoothing: float, seed: int, d
     st.integers(0, 1000),
 )
 def residual(tokens: int, width: int, dropout: float, seed: int) -> None:
-    """Values and gradients; which numbers are dropped is seen in the sum of zeros and ones."""
+    """Compare values and gradients. The sum of zeros and ones shows which numbers are dropped."""
     global cases
     cases += 1
     draw = torch.Generator().manual_seed(seed)

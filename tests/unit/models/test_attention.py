@@ -58,15 +58,18 @@ def stream(lengths: list[int]) -> Packed:
     ),
     st.integers(0, 2**31),
 )
-def test_packed_attention_is_that_of_each_sentence_by_itself(sizes: list[tuple[int, int]], seed: int) -> None:
-    """Forward and backward, in one dense [N, N] matrix with a mask of the sentences; some may have no keys."""
+def test_packed_attention_equals_each_sentence_by_itself(sizes: list[tuple[int, int]], seed: int) -> None:
+    """Forward and backward, in one dense [N, N] matrix with a mask of the sentences.
+
+    Some sentences may have no keys.
+    """
     queries, keys = (stream([pair[side] for pair in sizes]) for side in (0, 1))
     draw = torch.Generator().manual_seed(seed)
     shapes = [(len(layout.sentence_N), H, D) for layout in (queries, keys, keys)]
     fast = [torch.randn(shape, generator=draw).requires_grad_() for shape in shapes]
     plain = [tensor.detach().clone().requires_grad_() for tensor in fast]
     same_NN = queries.sentence_N[:, None] == keys.sentence_N[None]
-    sees = same_NN.any(dim=1)  # padding of one side may have no counterpart on the other: nobody looks at its states
+    sees = same_NN.any(dim=1)  # padding of one side may have no counterpart on the other, and its states are not used
     out = attend(*fast, keys, queries)[sees]
     expected = attend_reference(*(x.transpose(0, 1)[None] for x in plain), (same_NN | ~sees[:, None])[None])
     expected = expected[0].transpose(0, 1)[sees]
@@ -98,7 +101,7 @@ def test_packed_sentences_look_back_within_themselves(lengths: list[int], seed: 
 @settings(max_examples=20)
 @given(st.integers(1, 60), st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**31))
 def test_rows_are_padded_sentences_end_to_end(sentences: int, longest_query: int, longest_key: int, seed: int) -> None:
-    """Forward and backward; what stands behind the sentences is never seen, and gets no gradient."""
+    """Forward and backward. Padding behind the sentences is never seen, and gets no gradient."""
     draw = torch.Generator().manual_seed(seed)
     is_token_BS = torch.rand(sentences, longest_key, generator=draw) > 0.4
     is_token_BS[:, 0] = True

@@ -1,4 +1,4 @@
-"""The attention that is shown is the attention that the model pays: every weight of every head, and no other."""
+"""The attention that is shown is the attention that the model computes: every weight of every head."""
 
 import math
 
@@ -25,8 +25,7 @@ def random_model(norm: str) -> Transformer:
 
 
 def paid(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
-    """Weights of each attention in the order in which `Transformer.forward` computes them, from queries and keys that
-    it was seen to use."""
+    """Return the weights of each attention in the order of `Transformer.forward`, from its queries and keys."""
     seen = list[Tensor]()
 
     def looked_at(q: Tensor, k: Tensor, v: Tensor, keys, queries=None, *, causal: bool = False) -> Tensor:

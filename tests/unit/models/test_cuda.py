@@ -1,4 +1,4 @@
-"""Kernels for GPUs equal the formulas: on a CPU, in Triton's interpreter, in a process of its own."""
+"""Kernels for GPUs equal the formulas, in Triton's interpreter on a CPU, in a separate process."""
 
 import os
 import re

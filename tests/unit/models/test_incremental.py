@@ -1,4 +1,4 @@
-"""Decoding step by step with keys and values kept gives what decoding everything at once gives."""
+"""Step-by-step decoding with stored keys and values equals decoding everything at once."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def random_model(norm: str, tied: str) -> Transformer:
 
 
 def full_log_probs(model: Transformer, source_BS: torch.Tensor, target_BT: torch.Tensor) -> torch.Tensor:
-    """[B, V]: what may follow the last token, from the whole sequence."""
+    """Return the log-probabilities after the last token, [B, V], computed from the whole sequence."""
     log_probs_BV = model.output(model(source_BS, target_BT)[:, -1]).log_softmax(-1)
     log_probs_BV[:, [0, 2]] = float("-inf")
     return log_probs_BV
@@ -56,7 +56,7 @@ def test_incremental_decoding_equals_full_decoding_while_beams_are_reordered(nor
         (log_probs_RC, ids_RC), past = step(prefixes_RT[:, -1], position_1, mask_BS, [everything], cross, past)
         expected_RV = full_log_probs(model, SOURCE_BS.repeat_interleave(beams, 0), prefixes_RT)
         torch.testing.assert_close(by_id(log_probs_RC, ids_RC), expected_RV, atol=1e-5, rtol=0)
-        # Any beam may go on from any other beam of its own sentence, and their number may change.
+        # Any beam may continue any other beam of its own sentence, and their number may change.
         chosen_BK = torch.randint(beams, (3, 4), generator=generator) + beams * torch.arange(3)[:, None]
         beams, parents_R = 4, chosen_BK.flatten()
         tokens_R = torch.randint(4, VOCABULARY, (12,), generator=generator)

@@ -1,4 +1,4 @@
-"""Positions, the frame of the sub-layers, and where dropout is."""
+"""Positions, the frame of the sub-layers, and the places of dropout."""
 
 import math
 
@@ -23,7 +23,7 @@ WHOLE = Padded()
 SMALL = {"d_model": 16, "d_ff": 32, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2}
 
 
-def test_positions_are_those_of_the_paper() -> None:
+def test_positions_match_the_paper() -> None:
     encoding = sinusoidal_positions(50, 8)
     for position in range(50):
         for i in range(4):
@@ -33,7 +33,7 @@ def test_positions_are_those_of_the_paper() -> None:
 
 
 def test_far_positions_are_exact() -> None:
-    """Angles that are computed in fp32 are off by 1e-4 at position 1,000."""
+    """Angles that are computed in fp32 would be wrong by 1e-4 at position 1,000."""
     assert float(sinusoidal_positions(1_001, 512)[1_000, 2]) == pytest.approx(
         math.sin(1_000 / 10_000 ** (2 / 512)), abs=1e-6
     )
@@ -110,7 +110,7 @@ def test_dropout_is_on_the_sums_of_embeddings_and_positions() -> None:
 
 
 def test_there_is_no_dropout_elsewhere() -> None:
-    """Neither in the attention's weights nor in the feed-forward layer: section 5.4 names none there."""
+    """Attention weights and the feed-forward layer have no dropout (Vaswani et al. 2017, section 5.4)."""
     config = ModelConfig(**SMALL, dropout=0.5)
     x = torch.randn(2, 5, 16)
     attention, cross, feed_forward = SelfAttention(config), CrossAttention(config), FeedForward(config)
@@ -122,7 +122,7 @@ def test_there_is_no_dropout_elsewhere() -> None:
 
 @pytest.mark.parametrize("layer", [EncoderLayer, DecoderLayer])
 def test_every_sublayer_has_dropout(layer: type[nn.Module]) -> None:
-    """With all other sub-layers silenced, each still draws."""
+    """Each sub-layer still draws dropout if all others are silenced."""
     torch.manual_seed(1)
     config = ModelConfig(**SMALL, norm="pre", dropout=0.5)
     x, memory = torch.randn(2, 5, 16), torch.randn(2, 7, 16)

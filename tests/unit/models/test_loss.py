@@ -12,7 +12,7 @@ from nmt_core.models.loss import smoothed_cross_entropy
 
 
 def direct(states_NM: Tensor, output_VM: Tensor, target_N: Tensor, label_smoothing: float) -> tuple[Tensor, Tensor]:
-    """-sum over tokens and pieces of q log p, with q as section 7 of Szegedy et al. defines it."""
+    """Return -sum over tokens and pieces of q log p, with q as in Szegedy et al. (2016, section 7)."""
     log_p_NV = (states_NM @ output_VM.T).log_softmax(-1)
     pieces = len(output_VM)
     one_hot_NV = torch.nn.functional.one_hot(target_N, pieces).to(log_p_NV.dtype)
@@ -44,7 +44,7 @@ def test_the_loss_is_the_definition(tokens: int, pieces: int, label_smoothing: f
 
 
 def test_a_known_value() -> None:
-    """Four equally likely pieces: log 4 whatever the smoothing."""
+    """With four equally likely pieces, the loss is log 4 for any smoothing."""
     smoothed, plain = smoothed_cross_entropy(torch.zeros(3, 2), torch.ones(4, 2), torch.tensor([0, 1, 3]), 0.1)
     assert float(smoothed) == pytest.approx(3 * math.log(4))
     assert float(plain) == pytest.approx(3 * math.log(4))

@@ -1,4 +1,4 @@
-"""The recurrent unit computes its formula at every position, at any length, and its gradient is the formula's."""
+"""The recurrent unit computes its formula at every position and length, and its gradient is the formula's gradient."""
 
 import pytest
 import torch
@@ -46,7 +46,7 @@ def test_its_gradient_is_the_formula_s() -> None:
     torch.testing.assert_close(*gradients)
 
 
-def test_the_unit_is_that_of_the_paper() -> None:
+def test_the_unit_equals_the_paper() -> None:
     torch.manual_seed(2)
     unit = Ssru(ModelConfig(d_model=WIDTH, num_heads=2, decoder_autoregression="ssru"))
     unit.forget_bias.data.normal_()
@@ -60,7 +60,7 @@ def test_the_unit_is_that_of_the_paper() -> None:
 
 
 def test_the_parts_that_are_shown_make_up_the_state() -> None:
-    """With a group for each channel, the part of each position is the factor of what it added."""
+    """With a group for each channel, the part of each position is the factor of its own addition."""
     torch.manual_seed(3)
     config = ModelConfig(
         d_model=WIDTH,

@@ -39,11 +39,11 @@ def ids(rows: int, length: int, seed: int = 0) -> Tensor:
     [(ModelConfig(), 63_045_632, 65_000_000), (ModelConfig(**BIG), 214_171_648, 213_000_000)],
     ids=["base", "big"],
 )
-def test_the_size_is_that_of_the_paper(config: ModelConfig, parameters: int, published: int) -> None:
-    """Table 3 gives 65 and 213 million for "about 37,000" shared pieces.
+def test_the_size_equals_the_paper(config: ModelConfig, parameters: int, published: int) -> None:
+    """Table 3 of Vaswani et al. (2017) gives 65 and 213 million for "about 37,000" shared pieces.
 
-    With exactly 37,000 its own sizes make 63.0 and 214.2 million: no one vocabulary gives both figures, and they are
-    rounded. So the exact count pins this model, and 3.5% holds it to the paper's.
+    With exactly 37,000, its own sizes make 63.0 and 214.2 million. No single vocabulary gives both figures, and they
+    are rounded. So the exact count pins this model, and 3.5% ties it to the paper.
     """
     with torch.device("meta"):
         model = Transformer(config, vocab_size=37_000)
@@ -52,7 +52,7 @@ def test_the_size_is_that_of_the_paper(config: ModelConfig, parameters: int, pub
 
 
 def test_the_size_follows_from_the_paper() -> None:
-    """Without biases in the attention, with them in the feed-forward layer, and two vectors for each norm."""
+    """There are no biases in the attention, biases in the feed-forward layer, and two vectors for each norm."""
     width, inner, vocabulary = 512, 2048, 37_000
     attention, norm = 4 * width * width, 2 * width
     feed_forward = 2 * width * inner + inner + width
@@ -134,7 +134,7 @@ def padded(x: Tensor, amount: int) -> Tensor:
 
 
 def loss_and_gradients(model: Transformer, source: Tensor, target: Tensor, real: int) -> tuple[Tensor, list[Tensor]]:
-    """Loss at the real positions of the target, and its gradient in every parameter."""
+    """Return the loss at the real positions of the target, and its gradient in every parameter."""
     model.zero_grad()
     states = model(source, target)[:, :real]
     loss = states.square().sum() + states[..., 0].sum()
@@ -217,9 +217,9 @@ def test_every_source_token_reaches_every_state() -> None:
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_loss_and_gradient_are_what_they_were(norm: str) -> None:
-    """A change of these numbers is a change of every model trained with a seed: it needs a new version of `train`.
+    """If these numbers change, every model that is trained with a seed changes, and `train` needs a new version.
 
-    The numbers in the file are of this very computation; `nmt why` is no witness of arithmetic, this test is.
+    The numbers in the file come from this very computation. `nmt why` does not notice arithmetic, this test does.
     """
     model = small_model(norm=norm)
     source, target = padded(ids(3, 9, seed=5), 2), ids(3, 7, seed=6)

@@ -62,7 +62,7 @@ def test_packed_sentences_give_what_padded_ones_give(variation: Transformer) -> 
 
 
 def test_heads_attend_with_their_own_widths() -> None:
-    """Head by head, as section 3.2.2 reads: softmax(q k^T / sqrt(d_k)) v, d_k and d_v apart."""
+    """Return the attention head by head (Vaswani et al. 2017, section 3.2.2), with separate d_k and d_v."""
     torch.manual_seed(1)
     attention = SelfAttention(small(key_width=3, value_width=5))
     x_BLM = torch.randn(1, 4, 16)
@@ -127,7 +127,7 @@ def test_learned_positions_are_added_as_they_are_and_learn() -> None:
 
 
 def test_rotary_positions_turn_each_pair_by_its_angle() -> None:
-    """As products of complex numbers, of which the columns are real and imaginary parts in turn."""
+    """The reference is a product of complex numbers, whose real and imaginary parts are alternating columns."""
     x_LHD = torch.randn(7, 2, 6, generator=torch.Generator().manual_seed(1))
     angles = torch.arange(7.0)[:, None] * 10_000 ** (-torch.arange(3.0) / 3)
     turn = torch.polar(torch.ones_like(angles), angles)[:, None]
@@ -136,7 +136,7 @@ def test_rotary_positions_turn_each_pair_by_its_angle() -> None:
 
 
 def test_rotary_attention_sees_distances_alone() -> None:
-    """A query and a key score the same wherever both stand, at one distance; at another, otherwise."""
+    """A query and a key at one distance score the same at any position. At another distance, the score differs."""
     draw = torch.Generator().manual_seed(1)
     q_D, k_D = (torch.randn(1, 1, 8, generator=draw) for _ in range(2))
     table = sinusoidal_positions(50, 8)

@@ -1,4 +1,4 @@
-"""Recipes that ship are valid; every kind of bad input gets one message with the place, the value and the remedy."""
+"""Shipped recipes are valid. Every kind of bad input gets one message with the place, the value and the remedy."""
 
 from pathlib import Path
 
@@ -186,7 +186,7 @@ def test_a_file_that_is_not_text(recipe: Path) -> None:
 
 
 def write(folder: Path, **recipes: str) -> Path:
-    """Recipes by their names; the folder of the last one's file."""
+    """Write recipes by their names, and return the folder of the last file."""
     for name, text in recipes.items():
         (folder / f"{name}.yaml").write_text(text)
     return folder
@@ -294,7 +294,7 @@ def test_changes_of_a_form_are_separated_by_commas_and_lines(text: str, changes:
     assert split_changes(text) == changes
 
 
-def test_changes_of_a_form_are_those_of_the_command_line(recipe: Path) -> None:
+def test_changes_of_a_form_match_the_command_line(recipe: Path) -> None:
     asked = ["train.max_updates=60", "corpus.toy.pairs=2100", "evaluate.sentences=[One]"]
     values = load_recipe(str(recipe)).model_dump(mode="json")
     assert with_changes(values, ", ".join(asked)) == load_recipe(str(recipe), asked)

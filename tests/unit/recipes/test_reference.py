@@ -1,4 +1,4 @@
-"""The reference of the knobs is what `config/` says."""
+"""The reference of the options equals `config/`."""
 
 from pathlib import Path
 
@@ -15,13 +15,13 @@ def test_the_file_is_up_to_date() -> None:
     )
 
 
-def test_every_knob_of_every_section_is_listed() -> None:
+def test_every_option_of_every_section_is_listed() -> None:
     text = option_reference()
     for section, field in PipelineConfig.model_fields.items():
-        for knob in getattr(field.annotation, "model_fields", {}):
-            assert f"| `{section}.{knob}` |" in text or f"| `{section}.{knob}." in text, f"{section}.{knob}"
+        for option in getattr(field.annotation, "model_fields", {}):
+            assert f"| `{section}.{option}` |" in text or f"| `{section}.{option}." in text, f"{section}.{option}"
 
 
-def test_every_knob_says_what_it_means() -> None:
+def test_every_option_says_what_it_means() -> None:
     rows = option_reference().splitlines()[2:]
     assert all(row.split(" | ")[-1].rstrip(" |") for row in rows)

@@ -1,5 +1,7 @@
-"""Steppers that are simple enough to be right: one that reads a table, one that decodes everything anew each step, one
-whose model is nothing but chance."""
+"""Steppers that are simple enough to be right.
+
+One reads a table, one decodes everything again at each step, and one draws random probabilities.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -13,11 +15,11 @@ from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
 
 Prefix = tuple[int, ...]
 LogProbs = Callable[[Prefix, Prefix], np.ndarray]
-"""(source ids with end mark, target ids so far) to the log-probabilities of all tokens."""
+"""Function from source ids with end mark and target ids so far to the log-probabilities of all tokens."""
 
 
 class PrefixStepper:
-    """Remembers nothing but the tokens: each step asks for the log-probabilities after each whole prefix."""
+    """Stepper that remembers only the tokens: each step requests the log-probabilities after each whole prefix."""
 
     def __init__(self, vocab_size: int, log_probs: LogProbs) -> None:
         self.vocab_size = vocab_size
@@ -74,13 +76,16 @@ def full_decoding(model: Transformer) -> LogProbs:
 
 @pytest.fixture(scope="session")
 def reference() -> Callable[[Transformer], Stepper]:
-    """A stepper that decodes every prefix from its beginning, alone and without padding, by `Transformer.forward`."""
+    """Stepper that decodes every prefix from its beginning, alone and without padding, by `Transformer.forward`."""
     return lambda model: PrefixStepper(model.vocab_size, full_decoding(model))
 
 
 @pytest.fixture
 def scripted() -> Callable[[Mapping[Prefix, Mapping[int, float]]], PrefixStepper]:
-    """A stepper from a table: target so far to the probability of each next token; what is not named has none."""
+    """Make a stepper from a table: the target so far gives the probability of each next token.
+
+    Others have probability 0.
+    """
 
     def make(table: Mapping[Prefix, Mapping[int, float]], vocab_size: int = 8) -> PrefixStepper:
         def log_probs(source: Prefix, target: Prefix) -> np.ndarray:
@@ -97,9 +102,9 @@ def scripted() -> Callable[[Mapping[Prefix, Mapping[int, float]]], PrefixStepper
 
 @pytest.fixture(scope="session")
 def by_chance() -> Callable[..., PrefixStepper]:
-    """A stepper whose log-probabilities are drawn anew for every source and prefix, always the same by the same seed.
+    """Make a stepper whose log-probabilities are random for every source and prefix, and equal for equal seeds.
 
-    `grain`: they are multiples of it, so that many are equal; 0: none are.
+    `grain`: they are multiples of it, so that many are equal. 0 means that none are equal.
     """
 
     def make(seed: int, vocab_size: int = 9, grain: float = 0.0) -> PrefixStepper:

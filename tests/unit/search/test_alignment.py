@@ -1,4 +1,4 @@
-"""Alignments: each piece to its word, each link from the attention, whatever becomes of a line on its way."""
+"""Alignments: each piece belongs to its word, and each link comes from the attention, even if a line is split."""
 
 import json
 import shutil
@@ -87,8 +87,8 @@ def test_each_position_is_linked_to_what_it_takes_most_of() -> None:
     assert links_of(np.zeros((0, 3), dtype=np.float32)) == links_of(np.zeros((3, 0), dtype=np.float32)) == ()
 
 
-def test_links_are_those_of_the_attention(tiny_bundle: Path) -> None:
-    """Found without a batch, from the graph that shows all; the first two ids are a tag."""
+def test_links_match_the_attention(tiny_bundle: Path) -> None:
+    """Links are found without a batch, from the graph that returns attention. The first two ids are a tag."""
     source, target = [5, 9, 30, 31, 32, 40], (50, 51, 52)
     [[found]] = Aligner(tiny_bundle / "fp32", 64).align([source], [[Hypothesis(target, -1.0)]], skipped=2)
     maps = AttentionGraph(tiny_bundle / "fp32").run(pad_sources([source]), np.array([[BOS_ID, *target]]))
@@ -122,7 +122,7 @@ def test_a_translation_says_which_words_belong_together(tiny_bundle: Path) -> No
         assert all(source < len(line.split()) for source, _ in one.alignment.links)
 
 
-def test_pieces_are_those_of_the_text(tiny_bundle: Path) -> None:
+def test_pieces_match_the_text(tiny_bundle: Path) -> None:
     for line, one in zip(LINES, aligning(tiny_bundle, "pieces").translate(LINES), strict=True):
         if one.alignment:
             assert "".join(one.alignment.source).replace("▁", " ").strip() == line
@@ -139,7 +139,7 @@ def test_all_of_several_translations_are_aligned(tiny_bundle: Path) -> None:
 
 
 def test_a_line_that_is_split_counts_on(tiny_bundle: Path) -> None:
-    """The links of each sentence are those that it has alone, further right."""
+    """The links of each sentence equal its links alone, shifted to the right."""
     translator = aligning(tiny_bundle)
     sentences = ["the cat sees a dog.", "now the dog runs to it!", "a big house and a small house.", "it runs now."]
     assert " ".join(sentences) == LONG

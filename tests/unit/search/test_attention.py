@@ -1,4 +1,4 @@
-"""The graph that shows attention: what PyTorch computes, from the bundle alone."""
+"""The graph that returns attention computes what PyTorch computes, from the bundle alone."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""One search, three models behind it: PyTorch, ONNX Runtime, and full decoding of every prefix."""
+"""One search with three models behind it: PyTorch, ONNX Runtime, and full decoding of every prefix."""
 
 import warnings
 from pathlib import Path
@@ -156,7 +156,7 @@ def test_torch_onnx_and_reference_give_the_same(
 
 
 def test_long_translations_are_the_same(torch_stepper: TorchStepper, onnx_stepper: OnnxStepper) -> None:
-    """Longer than the room that ONNX Runtime's buffers get at a time, while other sentences end at any step."""
+    """The translation exceeds the initial size of ONNX Runtime's buffers, while other sentences end at any step."""
     sources = some_sources(12)
     config = SearchConfig(beam_size=4, max_length_offset=45)
     found = beam_search(onnx_stepper, sources, config)
@@ -225,7 +225,7 @@ def test_a_device_is_found_without_a_word(capfd: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.skipif(best_device() == "cuda", reason="has a GPU")
 def test_a_gpu_that_cannot_be_used_leaves_the_work_to_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a container that shows the GPU, but has no CUDA: this machine has neither, so only the first is made up."""
+    """A container may show the GPU but have no CUDA. This machine has neither, so only the first is simulated."""
     monkeypatch.setattr(onnx_session, "_sees_a_gpu", lambda: True)
     onnx_session._can_use_it.cache_clear()
     with pytest.warns(RuntimeWarning, match=r"onnxruntime .* cannot use it.*: models compute on the CPU; install"):

@@ -1,4 +1,4 @@
-"""Which sources are translated together."""
+"""Grouping of sources that are translated together."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,12 +35,12 @@ def test_there_are_as_few_as_fit_or_as_many_more_as_make_them_even(
 
 
 def test_threads_end_together() -> None:
-    """Of equal sources: with as many as may be in each, the last of three batches would be a small one."""
+    """The sources are equal. With as many as fit in each, the last of three batches would be a small one."""
     for fewest, batches in ((1, 1), (2, 2), (3, 4), (4, 4), (5, 8), (11, 12)):
         sources = [9] * (fewest * 40 - 36)
         sizes = [len(batch) for batch in batches_by_length(sources, 400)]
         assert len(sizes) == batches
-        assert max(sizes) == -(-len(sources) // batches), "as small as so many batches can be"
+        assert max(sizes) == -(-len(sources) // batches), "as small as this many batches can be"
 
 
 def test_a_source_that_is_larger_than_a_batch_has_its_own() -> None:

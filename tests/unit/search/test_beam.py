@@ -83,7 +83,7 @@ def test_search_stops_when_the_best_cannot_be_beaten(scripted) -> None:
     assert len(stepper.batch_sizes) == 1
 
 
-def test_search_goes_on_until_all_that_are_wanted_cannot_be_beaten(scripted) -> None:
+def test_search_continues_until_no_hypothesis_can_enter_the_results(scripted) -> None:
     table = {(): {EOS_ID: 0.9, A: 0.1}, (A,): {EOS_ID: 0.5, A: 0.5}, (A, A): {EOS_ID: 1.0}}
     stepper = scripted(table)
     [found] = n_best(stepper, [[A]], search(4, offset=50, n_best=2))
@@ -91,7 +91,7 @@ def test_search_goes_on_until_all_that_are_wanted_cannot_be_beaten(scripted) -> 
     assert len(stepper.batch_sizes) == 2
 
 
-def test_search_goes_on_while_a_longer_one_may_still_win(scripted) -> None:
+def test_search_continues_while_a_longer_one_may_still_win(scripted) -> None:
     table = {(): {EOS_ID: 0.4, A: 0.35}, (A,): {A: 0.99}, (A, A): {A: 0.99}, (A, A, A): {EOS_ID: 1.0}}
     assert beam_search(scripted(table), [[A]], search(4, length_penalty=0.0))[0].ids == ()
     assert beam_search(scripted(table), [[A]], search(4, length_penalty=1.0))[0].ids == (A, A, A)
@@ -137,7 +137,7 @@ def test_no_sources_and_empty_sources(scripted) -> None:
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_beam_as_wide_as_the_space_finds_the_best_of_all_targets(reference, alpha: float, seed: int) -> None:
-    """Three continuing tokens and at most 3 of them: 40 targets, fewer than the beam holds."""
+    """Three tokens may follow, at most three times: 40 targets, fewer than the beam holds."""
     torch.manual_seed(seed)
     config = ModelConfig(d_model=16, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1, tied_embeddings="none")
     model = Transformer(config, vocab_size=6, max_positions=16).eval()

@@ -1,4 +1,4 @@
-"""The tree of the beam holds what the search did, and the search does the same whether somebody looks on or not."""
+"""The tree of the beam shows what the search did, and the search does the same whether it is observed or not."""
 
 import math
 from collections.abc import Callable

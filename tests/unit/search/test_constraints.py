@@ -1,4 +1,4 @@
-"""What a translation begins with, how long it may and must be, and what it may not hold."""
+"""Constraints of a translation: its prefix, its minimum and maximum length, and the pieces that it must not contain."""
 
 import math
 
@@ -31,7 +31,7 @@ METHODS = {
 def test_a_prefix_is_a_search_that_begins_after_it(
     by_chance, seed: int, sentences: list[tuple[list[int], list[int]]], method: str
 ) -> None:
-    """Of sentences with prefixes of all lengths side by side: as if each model had read the prefix before."""
+    """Sentences with prefixes of all lengths are searched together, as if each model had read the prefix before."""
     stepper, config = by_chance(seed), METHODS[method]
     found = search_batch(stepper, [source for source, _ in sentences], config, [prefix for _, prefix in sentences])
     for (source, prefix), hypotheses in zip(sentences, found, strict=True):
@@ -55,7 +55,9 @@ def test_its_own_beginning_changes_nothing(
     forced = search_batch(stepper, sources, config, own)
     for [one], [other] in zip(forced, free, strict=True):
         assert other.cut or not one.cut
-        assert one.ids[: len(other.ids)] == other.ids, "one that was cut may go on by as many tokens as were given"
+        assert one.ids[: len(other.ids)] == other.ids, (
+            "a translation that was cut may grow by as many tokens as were given"
+        )
         assert other.cut or one.ids == other.ids
 
 
@@ -151,7 +153,7 @@ def test_the_greatest_length(factor: float, offset: int, tokens: int, most: int,
         assert found.cut and len(found.ids) == most
 
 
-def test_positions_are_those_of_the_longer_side() -> None:
+def test_positions_match_the_longer_side() -> None:
     check_positions(SearchConfig(max_source_tokens=100, max_length_offset=9), 110, "here")
     short = SearchConfig(max_source_tokens=100, max_length_factor=0.5, max_length_offset=9)
     check_positions(short, 101, "here")

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def are_zero() -> bool:
-    """Of a result, and of an operand."""
+    """Return True if denormal numbers count as zero, both as results and as operands."""
     small, denormal = np.full((2, 64), [[1e-38], [1e-39]], np.float32)
     return bool((small * np.float32(0.01) == 0).all() and (denormal * np.float32(1e6) == 0).all())
 
@@ -52,7 +52,7 @@ def test_other_threads_calculate_as_before() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_translation_is_within(tiny_tokenizer: Tokenizer, threads: int) -> None:
-    """Of the stepper nothing is asked but its size; two batches, so that each may have a thread of its own."""
+    """The stepper is asked only for its size. There are two batches, so that each may have a thread of its own."""
     seen: list[bool] = []
 
     def search(_: object, sources: list[list[int]], *__: object) -> list[list[Hypothesis]]:

@@ -1,4 +1,4 @@
-"""A line is cut at ends of sentences, no token of it is lost, and its translation is that of its sentences."""
+"""A line is cut between sentences without losing a token, and its translation is the translation of its sentences."""
 
 from pathlib import Path
 

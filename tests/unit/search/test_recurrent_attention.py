@@ -1,4 +1,4 @@
-"""The soft alignment of recurrent models: the graph, read step by step, says what the model says of whole sentences."""
+"""The soft alignment of recurrent models: the graph, read step by step, equals the model on whole sentences."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ TARGET_BT = np.array([[2, 7, 8, 9], [2, 5, 0, 0], [2, 4, 6, 0]])
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-@pytest.mark.parametrize("attention", ["additive", "dot"])
+@pytest.mark.parametrize("attention", ["additive", "dot", "general", "concat", "concat, input feeding"])
 def test_the_graph_says_what_the_model_says(
     attention: str, cell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -33,10 +33,11 @@ def test_the_graph_says_what_the_model_says(
         "hidden_size": 12,
         "alignment_size": 6,
         "maxout_size": 6,
-        "bidirectional": attention != "dot",
+        "bidirectional": attention == "additive",
+        "input_feeding": attention.endswith("input feeding"),
     }
     values = {"d_model": 8, "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "none", "rnn": sizes}
-    values |= {"architecture": "rnn", "rnn": sizes | {"attention": attention}}
+    values |= {"architecture": "rnn", "rnn": sizes | {"attention": attention.split(",")[0]}}
     config = ModelConfig.model_validate(values)
     model = build_model(config, 40).eval().requires_grad_(False)
     for parameter in model.parameters():

@@ -1,4 +1,4 @@
-"""Recurrent models go through the same search, in PyTorch, in ONNX Runtime, and decoded anew for every prefix."""
+"""Recurrent models in the same search, with PyTorch, ONNX Runtime, and full decoding of every prefix."""
 
 from pathlib import Path
 from typing import Any
@@ -41,15 +41,29 @@ KINDS: dict[str, dict[str, Any]] = {
         "decoder_layers": 2,
         "rnn": {"attention": "dot", "cell": "lstm", "bidirectional": False},
     },
+    "general, input feeding": {
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "rnn": {"attention": "general", "cell": "lstm", "bidirectional": False, "input_feeding": True},
+    },
+    "concat": {"rnn": {"attention": "concat", "bidirectional": False}},
 }
 
 
-SEEDS = {"encoder-decoder": 3, "first state alone": 2, "search": 3, "search, plain units": 2, "dot": 6}
+SEEDS = {
+    "encoder-decoder": 3,
+    "first state alone": 2,
+    "search": 3,
+    "search, plain units": 2,
+    "dot": 6,
+    "general, input feeding": 6,
+    "concat": 3,
+}
 """With which some translations end, and others do not."""
 
 
 def trained(kind: str) -> RecurrentModel:
-    """Random weights with opinions."""
+    """Return a model with large random weights."""
     sizes = {"hidden_size": 12, "alignment_size": 10, "maxout_size": 8}
     values = {"architecture": "rnn", "d_model": 9, "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "none"}
     values |= KINDS[kind]
@@ -82,7 +96,7 @@ SEARCHES = {
     "beam": (BEAM, False),
     "samples": (SearchConfig(method="sample", n_best=2, max_length_offset=6), True),
 }
-"""Each with whether targets have to begin with some words."""
+"""Search of each method, and True if targets must begin with given words."""
 
 
 @pytest.mark.parametrize("method", SEARCHES)

@@ -1,4 +1,4 @@
-"""Sequences of tokens that may occur once occur once, and tokens that were used are less likely, in every search."""
+"""In every search, sequences of tokens that may occur once occur once, and used tokens become less likely."""
 
 from itertools import pairwise
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever continues what, each hypothesis finds in its place what it has read, and no more is copied than must be."""
+"""Each hypothesis finds its history in its row, whatever continues what, and no row is copied without need."""
 
 import numpy as np
 import pytest
@@ -9,18 +9,18 @@ from nmt_core.search.row_allocation import Places
 
 
 class Batch:
-    """A search that remembers, beside one whose memory lies in places."""
+    """Search that remembers, beside one whose memory is in rows."""
 
     def __init__(self, sentences: int) -> None:
         self.places = Places(sentences)
         self.read_R: list[tuple[int, ...]] = [(sentence,) for sentence in range(sentences)]
-        """What each hypothesis has read, in the order of the search; the first is its sentence."""
+        """Tokens that each hypothesis has read, in the order of the search. The first one is its sentence."""
         self.in_row_R = list(self.read_R)
         self.in_sentence_B = list(range(sentences))
         self.sentence_B = list(range(sentences))
 
     def keep(self, sentences: list[int]) -> None:
-        """Let the others leave."""
+        """Remove the other sentences."""
         copied_N, over_N = self.places.keep(np.array(sentences))
         assert not set(copied_N) & set(over_N)
         for source, over in zip(copied_N, over_N, strict=True):
@@ -30,7 +30,7 @@ class Batch:
         assert [self.in_sentence_B[place] for place in self.places.of_sentence_B] == self.sentence_B
 
     def step(self, parents_R: np.ndarray, token: int) -> int:
-        """Continue these; how many rows were copied."""
+        """Continue these hypotheses, and return how many rows were copied."""
         copied = 0
         if self.places.fits(parents_R):
             copied_N, over_N = self.places.follow(parents_R)

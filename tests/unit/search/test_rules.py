@@ -1,4 +1,4 @@
-"""Beam and greedy search against the rules, written down once more without arrays, on models that are mere chance."""
+"""Beam and greedy search against the rules, written again without arrays, on random models."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ grains = st.sampled_from([0.0, 0.5, 2.0])
 
 
 def by_the_rules(stepper, source: Sequence[int], config: SearchConfig) -> list[Hypothesis]:
-    """One sentence alone; a partial hypothesis is its sum and its ids, the best first."""
+    """Search one sentence alone. A partial hypothesis is its sum and its ids, the best first."""
     partial: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     finished: list[Hypothesis] = []
     limit, alpha = len(source) + config.max_length_offset, config.length_penalty

@@ -1,4 +1,4 @@
-"""Samples are drawn as the model says, as the knobs bend it, and are the same in whatever company."""
+"""Samples follow the model and the options, and do not depend on the other sentences of a batch."""
 
 import math
 
@@ -19,7 +19,7 @@ FIRST = {A: 0.4, B: 0.3, C: 0.2, D: 0.06, EOS_ID: 0.04}
 
 
 class Ending(dict):
-    """A table in which whatever is not named ends."""
+    """Table in which every target that is not named ends."""
 
     def get(self, target: object, default: object = None) -> object:
         return super().get(target, {EOS_ID: 1.0})
@@ -29,12 +29,12 @@ TABLE = Ending({(): FIRST})
 SAMPLES = 4_000
 
 
-def sampling(**knobs: float) -> SearchConfig:
-    return SearchConfig.model_validate({"method": "sample", "max_length_offset": 1, "length_penalty": 0.0} | knobs)
+def sampling(**options: float) -> SearchConfig:
+    return SearchConfig.model_validate({"method": "sample", "max_length_offset": 1, "length_penalty": 0.0} | options)
 
 
 def counts(stepper, config: SearchConfig) -> dict[tuple[int, ...], int]:
-    """How often each target comes, among samples of many sources that the table treats alike."""
+    """Return how often each target is drawn, among samples of many sources that the table treats alike."""
     sources = [[4 + int(digit) for digit in np.base_repr(place, 5)] for place in range(SAMPLES)]
     found: dict[tuple[int, ...], int] = {}
     for [one] in sample(stepper, sources, config):
@@ -64,12 +64,12 @@ BENT = {
 
 @pytest.mark.parametrize("case", BENT)
 def test_tokens_are_drawn_as_often_as_they_should(scripted, case: str) -> None:
-    knobs, probabilities = BENT[case]
+    options, probabilities = BENT[case]
     expected = {() if token == EOS_ID else (token,): p for token, p in probabilities.items()}
     # 18.5: the chi-square that chance exceeds once in 1,000 times, with as many degrees of freedom as there are tokens.
-    assert chi_square(counts(scripted(TABLE), sampling(**knobs)), expected) < 18.5
+    assert chi_square(counts(scripted(TABLE), sampling(**options)), expected) < 18.5
     others = dict.fromkeys(expected, 1.0)
-    assert len(others) < 3 or chi_square(counts(scripted(TABLE), sampling(**knobs)), others) > 18.5, (
+    assert len(others) < 3 or chi_square(counts(scripted(TABLE), sampling(**options)), others) > 18.5, (
         "it tells them apart"
     )
 
@@ -93,7 +93,10 @@ def test_no_token_stays_once_top_p_is_reached() -> None:
 @settings(max_examples=100)
 @given(st.integers(0, 10_000), st.integers(1, 12), st.sampled_from([1.0, 0.7]))
 def test_candidates_stand_side_by_side_in_the_order_of_their_ids(seed: int, candidates: int, top_p: float) -> None:
-    """Some of the ids or all, of each row its own; a list that is filled up has <pad> several times, as impossible."""
+    """The candidates are some of the ids or all, different in each row.
+
+    Padding with <pad>, which is impossible, fills a row.
+    """
     chance = np.random.default_rng(seed)
     log_probs = -np.sort(chance.exponential(2.0, (3, candidates)).astype(np.float32), axis=1)
     ids = np.stack([1 + chance.permutation(12)[:candidates] for _ in range(3)])
@@ -115,7 +118,7 @@ def test_a_temperature_that_leaves_no_sound_weights_is_refused(temperature: floa
 
 
 def test_at_the_least_temperature_weights_are_sound() -> None:
-    """As a translator calculates: next to zero is zero."""
+    """Weights are calculated as a translator does: tiny probabilities are zero."""
     log_probs, ids = np.float32([[-1e-3, -1e-3 - 1e-30, -20.0, -np.inf]]), np.array([[7, 5, 6, 0]])
     with denormals_as_zero():
         found = drawn(log_probs, ids, np.array([0.9]), sampling(temperature=1e-6))
@@ -136,8 +139,8 @@ def test_rounding_that_swaps_neighbours_swaps_no_tokens(top_p: float) -> None:
 def test_the_colder_the_greedier(by_chance, seed: int, sources: list[list[int]]) -> None:
     stepper = by_chance(seed)
     expected = greedy_search(stepper, sources, SearchConfig(beam_size=1, max_length_offset=4))
-    for knobs in ({"temperature": 1e-6}, {"top_k": 1}, {"top_p": 1e-6}):
-        config = sampling(max_length_offset=4, length_penalty=0.6, **knobs)
+    for options in ({"temperature": 1e-6}, {"top_k": 1}, {"top_p": 1e-6}):
+        config = sampling(max_length_offset=4, length_penalty=0.6, **options)
         assert [one for [one] in sample(stepper, sources, config)] == expected
 
 
@@ -164,14 +167,14 @@ def test_seeds_samples_and_sources_are_worlds_apart(by_chance) -> None:
 
 
 def test_random_numbers_golden() -> None:
-    """A job that goes on years later draws the same."""
+    """A job that is resumed years later draws the same numbers."""
     found = random_numbers([[4, 5], []], sampling(seed=7, n_best=2), 3)
     assert found.shape == (2, 2, 3)
     assert found.ravel()[:4].round(12).tolist() == [0.696148815425, 0.601009998085, 0.775658396545, 0.506511397513]
     assert found.min() >= 0 and found.max() < 1
 
 
-def test_a_score_is_that_of_the_model_and_not_of_what_was_drawn_from(scripted) -> None:
+def test_a_score_comes_from_the_model_and_not_from_the_changed_distribution(scripted) -> None:
     [[found]] = sample(scripted(Ending({(): {A: 0.6, B: 0.4}})), [[A]], sampling(top_k=1, temperature=3.0))
     assert found.ids == (A,) and found.score == pytest.approx(math.log(0.6)) and not found.cut
 

@@ -1,4 +1,4 @@
-"""A line is cut into its sentences without the loss of a character, and its line breaks stay where they are."""
+"""A line is cut into sentences without losing a character, and its line breaks stay in place."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""A search that is held to a shortlist: the same on every backend, and the same as without if all is on the list."""
+"""A search with a shortlist gives the same on every backend, and with a full list the same as without one."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -53,7 +53,7 @@ def some_sources(count: int, seed: int = 1) -> list[list[int]]:
 
 
 def allowed(source: list[int], shortlist: Shortlist) -> set[int]:
-    """What a translation may hold, read off the tables."""
+    """Return the pieces that a translation may contain, read from the tables."""
     found = {*range(SPECIAL_IDS), *shortlist.frequent_F.tolist()}
     for piece in [*source, EOS_ID]:
         found |= set(shortlist.translations_VK[piece].tolist())
@@ -73,7 +73,7 @@ def graphs(tiny_model: Transformer, tmp_path_factory: pytest.TempPathFactory) ->
 def backends(
     graphs: Path, tiny_model: Transformer, reference: Callable[[Transformer], ListedStepper]
 ) -> list[ListedStepper]:
-    """Full decoding of every prefix, PyTorch, and ONNX Runtime."""
+    """The backends are full decoding of every prefix, PyTorch, and ONNX Runtime."""
     return [
         reference(tiny_model),
         TorchStepper(tiny_model),
@@ -122,7 +122,7 @@ def test_a_list_of_all_pieces_changes_nothing(
 
 
 def test_a_list_leads_elsewhere(backends: list[ListedStepper], tiny_model: Transformer) -> None:
-    """Else the tests of what it may hold would show nothing."""
+    """Otherwise the tests of the list would show nothing."""
     sources, search = some_sources(12), METHODS["n-best"]
     free = search_batch(TorchStepper(tiny_model), sources, search)
     assert search_batch(ShortlistStepper(backends[1], FEW), sources, search) != free
@@ -133,7 +133,7 @@ def test_a_list_leads_elsewhere(backends: list[ListedStepper], tiny_model: Trans
 
 @pytest.mark.parametrize("method", ["n-best", "few to draw from"])
 def test_in_int8_a_list_of_all_pieces_changes_nothing(graphs: Path, method: str) -> None:
-    """The products are of integers: the same columns, the same numbers."""
+    """The products are integers, so that the same columns give the same numbers."""
     sources = some_sources(12, seed=3)
     expected = search_batch(OnnxStepper(graphs / "int8", PIECES), sources, METHODS[method])
     held = ShortlistStepper(OnnxStepper(graphs / "int8", PIECES, step=SHORTLIST_STEP_FILE), ALL)
@@ -154,7 +154,7 @@ def test_in_int8_nothing_else_is_said(graphs: Path) -> None:
 def test_neither_order_nor_company_matters(
     backends: list[ListedStepper], graphs: Path, backend: int, method: str
 ) -> None:
-    """A sentence may not use what is listed for the others."""
+    """A sentence may not use pieces that are listed for the others."""
     steppers = [*backends, OnnxStepper(graphs / "int8", PIECES, step=SHORTLIST_STEP_FILE)]
     held, sources = ShortlistStepper(steppers[backend], FEW), some_sources(24, seed=2)
     expected = search_batch(held, sources, METHODS[method])
@@ -192,9 +192,7 @@ def test_a_recurrent_model_is_held_to_a_list_as_well(tmp_path: Path) -> None:
     st.integers(1, PIECES),
     st.integers(1, 9),
 )
-def test_the_list_of_a_batch_is_that_of_its_sentences(
-    sources: list[list[int]], frequent: int, translations: int
-) -> None:
+def test_the_list_of_a_batch_joins_its_sentences(sources: list[list[int]], frequent: int, translations: int) -> None:
     shortlist = shortlist_of(frequent, translations)
     listed = shortlist.of_batch(pad_sources(sources))
     own = [allowed(source, shortlist) for source in sources]

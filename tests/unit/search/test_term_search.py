@@ -1,4 +1,4 @@
-"""A search that requires terms: all hypotheses have them, whole and apart, and no better translation has them."""
+"""A search that requires terms: all hypotheses contain them, whole and apart, and no better translation does."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -23,7 +23,7 @@ from nmt_core.tokenizer.tokenizer import EOS_ID, UNK_ID, Tokenizer
 
 A, B, C, D = 4, 5, 6, 7
 FREE: Any = SimpleNamespace(begin_V=np.zeros(100, np.int8), end_V=np.zeros(100, np.int8))
-"""Pieces of which none is part of a word, so that terms may be anywhere."""
+"""Pieces that are not parts of words, so that terms may be anywhere."""
 QUICK = SearchConfig(beam_size=4, max_length_offset=8)
 
 seeds = st.integers(0, 10_000)
@@ -38,7 +38,7 @@ def required(given: Sequence[Sequence[Sequence[int]]]) -> Required:
 
 
 def holds(ids: Sequence[int], given: Sequence[Sequence[Sequence[int]]]) -> bool:
-    """Whether the terms are in the ids, none over another, each in one of its ways."""
+    """Return True if the ids contain each term in one of its spellings, without overlap."""
     if not given:
         return True
     for ways, others in ((given[number], [*given[:number], *given[number + 1 :]]) for number in range(len(given))):
@@ -111,7 +111,7 @@ def test_a_term_that_is_needed_twice_is_there_twice_and_a_shared_piece_counts_on
 
 
 def test_words_are_whole(scripted) -> None:
-    """`D` continues a word. So `A D` does not contain the word `A`, and `B A` has it only behind a space."""
+    """`D` continues a word. So `A D` does not contain the word `A`, and `B A` contains it only after a space."""
     pieces: Any = SimpleNamespace(begin_V=np.zeros(8, np.int8), end_V=np.ones(8, np.int8))
     pieces.begin_V[D] = 1
     word = [(Form((A,), 0, 1),)]

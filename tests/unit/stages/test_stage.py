@@ -1,4 +1,4 @@
-"""The stage runner: what is reused, what is rerun, what two processes do at once, and what a crash leaves behind."""
+"""The stage runner: reuse, reruns, two processes at once, and the remains of a crash."""
 
 import os
 import subprocess
@@ -44,7 +44,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def run(store: Store, job: Job) -> Run:
-    """Runs a table of stages in order, each from those before it, with changes to the configuration by section."""
+    """Run a table of stages in order, each from the stages before it, with changes to the configuration by section."""
 
     def run_table(*table: Stage, force: bool = False, **sections: dict[str, Any]) -> list[Outcome]:
         config = PipelineConfig.model_validate(SMALL | sections)
@@ -76,7 +76,7 @@ def test_a_second_run_reuses_everything(run: Run, journal: Path) -> None:
     assert ran(journal) == ["first", "second"]
 
 
-def test_a_knob_reruns_its_stage_and_what_follows(run: Run, journal: Path) -> None:
+def test_an_option_reruns_its_stage_and_what_follows(run: Run, journal: Path) -> None:
     run(FIRST, SECOND)
     run(FIRST, SECOND, encode={"max_length": 100})
     assert ran(journal) == ["first", "second", "second"]
@@ -96,7 +96,7 @@ def test_a_damaged_artifact_is_made_anew_with_a_warning(run: Run, journal: Path,
     assert again[1].artifact == second.artifact
     assert ran(journal) == ["first", "second", "first"]
     (warning,) = [line for line in reporter.lines if line.startswith("WARNING")]
-    assert f"{number} does not match its sha256 in the manifest" in warning and "first is made anew" in warning
+    assert f"{number} does not match its sha256 in the manifest" in warning and "first is made again" in warning
     assert all(outcome.reused for outcome in run(FIRST, SECOND))
 
 
@@ -108,7 +108,7 @@ def test_an_artifact_with_a_damaged_manifest_is_made_anew(run: Run, journal: Pat
     assert len([line for line in reporter.lines if "is damaged and not used" in line]) == 1
 
 
-def test_knobs_of_other_sections_change_nothing(run: Run, journal: Path) -> None:
+def test_options_of_other_sections_change_nothing(run: Run, journal: Path) -> None:
     run(FIRST, SECOND)
     outcomes = run(FIRST, SECOND, train={"seed": 5}, search={"beam_size": 1}, languages={"target": "de"})
     assert all(outcome.reused for outcome in outcomes)
@@ -175,7 +175,7 @@ def test_a_failed_stage_leaves_nothing_behind(run: Run, store: Store, journal: P
     assert ran(journal) == ["started", "started"]
 
 
-def test_a_failed_stage_that_can_resume_goes_on(run: Run, store: Store, journal: Path) -> None:
+def test_a_failed_stage_that_can_resume_resumes(run: Run, store: Store, journal: Path) -> None:
     resumable = replace(FAILS, resumable=True)
     with pytest.raises(StageError, match="not today"):
         run(resumable)
@@ -270,11 +270,11 @@ def test_what_a_run_learns_is_in_the_fingerprint_that_the_next_run_looks_for(
     assert not partials(store)
 
 
-def test_whoever_waits_finds_what_was_learnt_meanwhile(store: Store, journal: Path, learning: None) -> None:
+def test_a_waiting_stage_finds_what_was_learnt_meanwhile(store: Store, journal: Path, learning: None) -> None:
     config = PipelineConfig.model_validate(SMALL)
 
-    class GoingOn(SilentReporter):
-        """Lets the other one go on as soon as this one waits for it."""
+    class Releasing(SilentReporter):
+        """Reporter that releases the other thread as soon as this one waits for it."""
 
         def log(self, message: str) -> None:
             journal.with_name("go").touch()
@@ -282,7 +282,7 @@ def test_whoever_waits_finds_what_was_learnt_meanwhile(store: Store, journal: Pa
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(run_stage, LEARNS, config, store, {}, Job(SilentReporter(), Resources()))
         until(lambda: ran(journal))
-        second = run_stage(LEARNS, config, store, {}, Job(GoingOn(), Resources()))
+        second = run_stage(LEARNS, config, store, {}, Job(Releasing(), Resources()))
     assert second.reused
     assert second.artifact == first.result().artifact
     assert ran(journal) == ["learns"]
@@ -293,7 +293,7 @@ def test_whoever_waits_finds_what_was_learnt_meanwhile(store: Store, journal: Pa
 
 @pytest.fixture
 def start(store: Store, journal: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts processes that all run the stage `waiting`."""
+    """Start processes that all run the stage `waiting`."""
     processes: list[subprocess.Popen[str]] = []
 
     def start_one(*words: str) -> subprocess.Popen[str]:
@@ -325,11 +325,11 @@ def test_of_two_processes_one_works_and_the_other_reuses(
     assert len(list(store.published())) == 1
 
 
-def test_whoever_waits_is_told_so(start: Callable[..., subprocess.Popen[str]], journal: Path, store: Store) -> None:
+def test_a_waiting_stage_reports_it(start: Callable[..., subprocess.Popen[str]], journal: Path, store: Store) -> None:
     messages: list[str] = []
 
-    class GoingOn(SilentReporter):
-        """Lets the other process go on as soon as this one says that it waits for it."""
+    class Releasing(SilentReporter):
+        """Reporter that releases the other process as soon as this one reports that it waits for it."""
 
         def log(self, message: str) -> None:
             messages.append(message)
@@ -337,7 +337,7 @@ def test_whoever_waits_is_told_so(start: Callable[..., subprocess.Popen[str]], j
 
     start()
     until(lambda: ran(journal))
-    outcome = run_stage(WAITS, PipelineConfig.model_validate(SMALL), store, {}, Job(GoingOn(), Resources()))
+    outcome = run_stage(WAITS, PipelineConfig.model_validate(SMALL), store, {}, Job(Releasing(), Resources()))
     assert outcome.reused
     assert messages == ["another process is making waiting: waiting"]
 

@@ -1,4 +1,4 @@
-"""The table of stages holds together, and the plan says what would run, and why."""
+"""The table of stages is consistent, and the plan lists what would run, and why."""
 
 import importlib
 import subprocess
@@ -69,7 +69,7 @@ def test_a_stage_can_take_the_place_of_an_earlier_one() -> None:
 
 
 def test_synthetic_text_changes_nothing_before_it(store: Store) -> None:
-    """Its weight is a rule of the mix, which `split` reads too."""
+    """The weight is a rule of the mix, which `split` reads too."""
     rule = {"mix": {"corpora": [{"corpus": "made", "weight": 2.0, "tag": "<made>"}]}}
     assert changed(planned(store), planned(store, **SYNTHETIC)) == NAMES[NAMES.index("tokenizer") :]
     assert changed(planned(store), planned(store, **SYNTHETIC, **rule)) == NAMES[NAMES.index("tokenizer") :]
@@ -130,12 +130,12 @@ def test_the_same_recipe_has_the_same_fingerprints(store: Store) -> None:
         ({"evaluate": {"samples": 9}}, "evaluate"),
     ],
 )
-def test_a_knob_changes_its_stage_and_those_that_follow(store: Store, sections: dict[str, Any], first: str) -> None:
+def test_an_option_changes_its_stage_and_those_that_follow(store: Store, sections: dict[str, Any], first: str) -> None:
     assert changed(planned(store), planned(store, **sections)) == followers(first)
 
 
 def followers(first: str) -> list[str]:
-    """The stage and all that is made from it, in the order of the table."""
+    """Return the stage and all stages after it that use it, in the order of the table."""
     found = {first}
     for stage in STAGES.values():
         if found & set(stage.needs):
@@ -162,7 +162,7 @@ def test_what_is_shown_and_how_work_is_spread_changes_no_fingerprint(store: Stor
 
 
 def test_a_mirror_changes_no_fingerprint(store: Store) -> None:
-    """It is a place; what decides the text is its sha256."""
+    """A mirror is only a place. The sha256 identifies the text."""
     assert changed(planned(store), planned(store, corpus={"toy": {}, "mirror": "/data"})) == []
 
 
@@ -232,7 +232,7 @@ print(sum(name.endswith("manifest.json") for name in opened))
 
 
 def test_a_plan_reads_no_more_manifests_than_it_compares(store: Store) -> None:
-    """A store may hold thousands."""
+    """A store may hold thousands of artifacts."""
     for number in range(_COMPARED + 10):
         folder = store.path("clean", f"{number:032x}")
         folder.mkdir(parents=True)
@@ -271,5 +271,5 @@ def test_why_names_versions_that_differ(
     assert ("do not count" in found) == (not here)
 
 
-def test_the_names_are_those_of_the_table() -> None:
+def test_the_names_match_the_table() -> None:
     assert list(STAGES) == list(STAGE_NAMES)

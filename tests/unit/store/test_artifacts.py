@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def make(store: Store) -> Maker:
-    """Publishes an artifact that holds one file and was made from `inputs`."""
+    """Publish an artifact that holds one file and was made from `inputs`."""
 
     def publish(stage: str, text: str = "text", *inputs: Artifact) -> Artifact:
         parents = {artifact.stage: artifact.fingerprint for artifact in inputs}
@@ -55,7 +55,7 @@ def make(store: Store) -> Maker:
 
 
 def reordered(value: Any) -> Any:
-    """The same value with the keys of every mapping in reverse order."""
+    """Return the value with the keys of every mapping in reverse order."""
     if isinstance(value, dict):
         return {key: reordered(value[key]) for key in reversed(value)}
     return [reordered(item) for item in value] if isinstance(value, list) else value
@@ -81,7 +81,7 @@ def test_any_changed_value_changes_the_fingerprint(identity: dict[str, Any], new
 
 
 def test_the_fingerprint_stays_what_it_was() -> None:
-    """Another value would make every store out there start from nothing."""
+    """Another value would make every existing store useless."""
     identity = {
         "stage": "clean",
         "version": 1,
@@ -129,7 +129,7 @@ def test_a_damaged_manifest_says_what_to_do(make: Maker) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "\0" * 300])
-def test_one_that_is_no_manifest_stops_nobody_else(store: Store, make: Maker, text: str) -> None:
+def test_a_file_that_is_not_a_manifest_hides_no_other(store: Store, make: Maker, text: str) -> None:
     whole, damaged = make("clean", "whole"), make("clean", "damaged")
     (damaged.path / MANIFEST).write_text(text)
     assert store.local("clean", damaged.fingerprint) is store.manifest("clean", damaged.fingerprint) is None

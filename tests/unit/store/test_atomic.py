@@ -1,4 +1,4 @@
-"""A file that is replaced is the former one or the new one, whatever ends the process that replaces it."""
+"""A replaced file is either the former one or the new one, even if the process that replaces it is killed."""
 
 import stat
 import subprocess
@@ -31,7 +31,7 @@ def test_a_killed_process_leaves_the_former_file_and_a_draft_that_is_swept(tmp_p
     file = tmp_path / "inner" / "file"
     file.parent.mkdir()
     write_atomically(file, "former")
-    (tmp_path / "mine.partial").write_text("a name of somebody else")
+    (tmp_path / "mine.partial").write_text("not a draft of ours")
     code = (
         "import os, signal, sys; from pathlib import Path; from nmt_core.store.atomic import replacing\n"
         "with replacing(Path(sys.argv[1])) as draft:\n"

@@ -1,4 +1,4 @@
-"""The memory of hashes: nothing is read twice that has not changed, and nothing that has changed is taken as it was."""
+"""The memory of hashes: no unchanged file is read twice, and no changed file keeps its old hash."""
 
 import hashlib
 import os
@@ -35,7 +35,7 @@ def memory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """A file that is worth remembering, and old enough to be trusted."""
+    """File that is worth remembering, and old enough to be trusted."""
     file = tmp_path / "text.en"
     return written(file, b"a" * LARGE, 1_000_000_000)
 
@@ -47,7 +47,7 @@ def written(file: Path, content: bytes, at: int) -> Path:
 
 
 def another_process(memory: Path, file: Path) -> tuple[str, int]:
-    """The hash that another process gives, and how many bytes it has read for it."""
+    """Return the hash that another process computes, and the number of bytes that it has read for it."""
     command = [sys.executable, "-c", BYTES_READ_BY, str(memory), str(file)]
     sha256, count = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     return sha256, int(count)
@@ -82,7 +82,7 @@ def test_what_has_changed_is_read_again(memory: Path, large: Path, change: str) 
 
 
 def test_a_change_within_the_resolution_of_the_clock_is_seen(memory: Path, tmp_path: Path) -> None:
-    """A file that has just been written may be written again within what its file system takes for the same time."""
+    """A file that has just been written may be written again within the resolution of its file system's times."""
     file, digests = tmp_path / "text", Digests(memory)
     for content in (b"a" * LARGE, b"b" * LARGE):
         file.write_bytes(content)
@@ -97,7 +97,7 @@ def test_a_change_within_the_resolution_of_the_clock_is_seen(memory: Path, tmp_p
 
 
 def test_a_file_that_is_asked_for_anew_is_read(memory: Path, large: Path) -> None:
-    """As when the disk has changed a byte, and nothing else says so."""
+    """The disk has changed a byte without a new time or size."""
     digests = Digests(memory)
     before = digests.sha256(large)
     written(large, b"b" * LARGE, 1_000_000_000)

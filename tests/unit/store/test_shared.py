@@ -1,4 +1,4 @@
-"""A store that many machines share: what one has made, another fetches; half of an upload is nothing."""
+"""A store that many machines share: an artifact that one makes, another fetches. Half an upload counts as nothing."""
 
 import json
 import os
@@ -53,7 +53,7 @@ SharedStore(folder.parent.parent, objects).share(Artifact(folder.parent.name, fo
 
 @pytest.fixture(params=["s3", "folder"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty store of objects: a real S3 server, and a folder through fsspec."""
+    """Empty store of objects: a real S3 server, and a folder through fsspec."""
     return str(request.getfixturevalue("s3_folder")) if request.param == "s3" else f"file://{tmp_path}/objects"
 
 
@@ -62,7 +62,7 @@ def machine(url: str, home: Path) -> SharedStore:
 
 
 def make(store: Store, text: str = "text", *inputs: Artifact, stage: str = "clean") -> Artifact:
-    """Publish an artifact with two files, of which one is in a folder, and share it."""
+    """Publish an artifact with two files, one of them in a folder, and share it."""
     parents = {artifact.stage: artifact.fingerprint for artifact in inputs}
     identity = {"stage": stage, "version": 1, "config": {"text": text}, "inputs": parents}
     fingerprint = fingerprint_of(identity)
@@ -111,11 +111,11 @@ def test_the_lineage_reaches_to_what_other_machines_have_made(url: str, tmp_path
     names = [(each.stage, each.fingerprint) for each in there.lineage(found)]
     assert names == [(each.stage, each.fingerprint) for each in (encode, split, clean)]
     assert there.manifest("split", split.fingerprint) == split.manifest()
-    assert not there.path("split", split.fingerprint).exists(), "nothing is fetched that nobody reads"
+    assert not there.path("split", split.fingerprint).exists(), "only what is read is fetched"
     assert there.manifest("split", "0" * 32) is None
 
 
-def test_what_is_in_no_store_is_found_by_nobody(url: str, tmp_path: Path) -> None:
+def test_what_is_in_no_store_is_not_found(url: str, tmp_path: Path) -> None:
     store = machine(url, tmp_path)
     assert store.find("clean", "0" * 32) is store.knows("clean", "0" * 32) is None
     with pytest.raises(ArtifactError, match="there is none"):
@@ -123,7 +123,7 @@ def test_what_is_in_no_store_is_found_by_nobody(url: str, tmp_path: Path) -> Non
 
 
 def test_what_is_here_costs_no_request(tmp_path: Path) -> None:
-    """Not even to a store that does not answer."""
+    """No request is sent, even to a store that does not answer."""
     made = make(machine(f"file://{tmp_path}/objects", tmp_path))
     away = SharedStore(tmp_path / "store", Objects("nosuchprotocol://bucket"))
     assert away.find("clean", made.fingerprint) == away.knows("clean", made.fingerprint) == made
@@ -166,7 +166,7 @@ def test_what_is_shared_already_is_not_uploaded_again(url: str, tmp_path: Path) 
     assert after == before
 
 
-def test_a_store_that_does_not_answer_stops_nobody_who_has_shared_everything(
+def test_a_store_that_does_not_answer_stops_no_run_that_has_shared_everything(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     here = machine(f"file://{tmp_path}/objects", tmp_path)
@@ -219,7 +219,10 @@ def change_manifest(url: str, artifact: Artifact, change: Callable[[dict[str, An
 
 
 def test_two_that_make_the_same_never_mix(url: str, tmp_path: Path) -> None:
-    """Two trainings of one fingerprint differ in their bytes: the artifact is that of whose manifest came last."""
+    """Two trainings of one fingerprint differ in their bytes.
+
+    The artifact is complete, and belongs to the last manifest.
+    """
     one, other = machine(url, tmp_path / "one"), machine(url, tmp_path / "other")
     made = make(one, "hello")
     shutil.copytree(made.path, other.partial("clean", made.fingerprint))
@@ -234,7 +237,7 @@ def test_two_that_make_the_same_never_mix(url: str, tmp_path: Path) -> None:
 
 
 def test_an_upload_that_was_killed_between_its_parts_is_told_of(s3_folder: str, tmp_path: Path) -> None:
-    """Its parts are in no listing, so that nothing else would ever say where the space has gone."""
+    """Its parts are in no listing, so that nothing else would explain the used space."""
     store = Store(tmp_path / "store")
     made = make(store, "a" * (101 << 20))  # from 100 MB on, fsspec uploads in parts
     command = [sys.executable, "-c", KILLED_BETWEEN_PARTS, s3_folder, str(made.path)]
@@ -249,7 +252,9 @@ def test_an_upload_that_was_killed_between_its_parts_is_told_of(s3_folder: str, 
 
 
 @pytest.mark.parametrize("fault", ["damaged", "missing"])
-def test_an_artifact_without_one_of_its_objects_is_made_anew_and_mended(url: str, tmp_path: Path, fault: str) -> None:
+def test_an_artifact_without_one_of_its_objects_is_made_again_and_repaired(
+    url: str, tmp_path: Path, fault: str
+) -> None:
     made = make(machine(url, tmp_path / "here"), "hello")
     digest = made.manifest().outputs["deep/data [1].txt"].sha256
     with Objects(url)._named() as (store, root):

@@ -175,7 +175,7 @@ def test_local_addresses_are_paths(url: str) -> None:
 
 
 def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
-    """It is no pattern: with another folder that the pattern would fit, its file would be read."""
+    """The path is not a pattern. If it were, the file of another folder that fits it would be read."""
     for name in ("runs[1]", "runs1", "a*b?"):
         (tmp_path / name).mkdir()
         storage.write(pl.DataFrame({"name": [name]}), str(tmp_path / name / "x.parquet"))
@@ -202,7 +202,7 @@ def test_a_file_that_is_not_finished_never_appears(folder: str) -> None:
     assert names(folder) == ["another"]
 
 
-def test_drafts_of_one_file_are_swept_and_those_of_others_stay(folder: str) -> None:
+def test_drafts_of_one_file_are_swept_and_others_stay(folder: str) -> None:
     others = ["a.txt.download.partial", "a.txt.gz.0a1b2c3d.partial", "b.txt.0123abcd.partial"]
     for name in ("a.txt", "a.txt.0123abcd.partial", *others):
         storage.write_bytes([b"x"], f"{folder}/{name}")
@@ -222,7 +222,7 @@ def test_each_folder_is_listed_once_for_its_drafts(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_other_processes_write_after_a_listing_is_seen(s3_folder: str) -> None:
-    """Listings that are remembered would hide it."""
+    """A cached listing would hide the file."""
     storage.write(FRAME, f"{s3_folder}/1.parquet")
     storage.sweep(s3_folder)
     storage.sweep_drafts([f"{s3_folder}/1.parquet"])

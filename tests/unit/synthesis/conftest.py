@@ -30,7 +30,7 @@ Made = dict[str, Artifact]
 
 @pytest.fixture(scope="session")
 def backward_bundle(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny model, said to translate Korean into English."""
+    """Tiny model, labelled as a model from Korean to English."""
     folder = tmp_path_factory.mktemp("backward") / "bundle"
     shutil.copytree(tiny_bundle, folder)
     described = json.loads((folder / BUNDLE_FILE).read_text())

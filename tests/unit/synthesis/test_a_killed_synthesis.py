@@ -72,7 +72,7 @@ def test_a_killed_stage_resumes_with_the_same_bytes(
 
 
 def outputs(artifact: Artifact) -> dict[str, str]:
-    """The hash of every file but the report, which has seconds in it."""
+    """Return the hash of every file except the report, which contains times."""
     return {name: file.sha256 for name, file in artifact.manifest().outputs.items() if name != REPORT}
 
 

@@ -1,4 +1,4 @@
-"""Teachers translate text, and what they make is chosen, filtered, decontaminated, mixed and counted."""
+"""Teachers translate text, and their output is chosen, filtered, decontaminated, mixed and counted."""
 
 import json
 from collections.abc import Callable
@@ -31,7 +31,7 @@ LONGER = {"max_length_offset": 30}
 
 
 def part(text: str, *teachers: Path, **options: Any) -> dict[str, Any]:
-    """A part that keeps whatever the untrained teachers make, if nothing else is said."""
+    """Part that keeps everything that the untrained teachers make, unless options say otherwise."""
     values = {"name": "made", "text": text, "teachers": [str(each) for each in teachers], "search": QUICK, "drop": []}
     return values | options
 
@@ -113,7 +113,7 @@ def test_each_dropped_pair_has_a_counted_reason(recipe: Recipe, run_until: Run, 
 def test_a_translation_that_is_a_test_sentence_is_no_training_text(
     recipe: Recipe, run_until: Run, backward_bundle: Path
 ) -> None:
-    """The Korean of the test set is other text, so that only the translation gives the sentence away."""
+    """The Korean of the test set is other text, so that only the translation reveals the sentence."""
     before = text_of(run_until(recipe([part("target_monolingual", backward_bundle)]))["synthesise"], corpus="made")
     leak = before["source"][3]
     made = run_until(recipe([part("target_monolingual", backward_bundle)], test=(f"{leak}\t본다 를 본다",)))
@@ -181,6 +181,11 @@ def test_a_teacher_of_the_wrong_direction_is_refused_before_it_works(
 ) -> None:
     with raises(ConfigError, "synthesis.parts.0.teachers", str(tiny_bundle), "en into ko", "from ko into en"):
         run_until(recipe([part("target_monolingual", tiny_bundle)]))
+
+
+def test_the_stage_alone_has_no_model_of_the_other_direction(recipe: Recipe, run_until: Run) -> None:
+    with raises(ConfigError, "synthesis.parts.0.teachers=reverse", "only a run of the whole recipe", "or name a model"):
+        run_until(recipe([part("target_monolingual", Path("reverse"))]))
 
 
 def test_a_part_of_which_nothing_is_left_is_an_error(recipe: Recipe, run_until: Run, tiny_bundle: Path) -> None:

@@ -1,4 +1,4 @@
-"""Terms are found where their words are, in any script and case, and a translation has them or not."""
+"""Terms are found where their words are, in any script and case, and a translation contains them or not."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Files of terms, as people have them."""
+"""Files of terms, as users have them."""
 
 import gzip
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Learns tokenizers of all kinds from the tiny corpus."""
+"""Tokenizers of all kinds, learned from the tiny corpus."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,14 +15,14 @@ Learn = Callable[..., TokenizerReport]
 
 @pytest.fixture(scope="session")
 def learn(tiny: dict[str, Artifact], make_config: Any) -> Learn:
-    """Runs the stage into a folder, with these knobs, on the tiny corpus or on another split."""
+    """Run the stage into a folder, with these options, on the tiny corpus or on another split."""
 
     def learn_with(
-        out: Path, split: Artifact | None = None, tags: tuple[str, ...] = (), **knobs: Any
+        out: Path, split: Artifact | None = None, tags: tuple[str, ...] = (), **options: Any
     ) -> TokenizerReport:
         out.mkdir(exist_ok=True)
         rules = [{"corpus": "toy", "tag": tag} for tag in tags]
-        config = make_config(tokenizer=knobs, mix={"corpora": rules}, model={"tied_embeddings": "two_way"})
+        config = make_config(tokenizer=options, mix={"corpora": rules}, model={"tied_embeddings": "two_way"})
         return run(config, {"split": split or tiny["split"]}, out, Job(SilentReporter(), Resources()))
 
     return learn_with

@@ -1,4 +1,4 @@
-"""Many lines at once get the ids that each gets alone, whatever they hold."""
+"""Many lines at once get the same ids as each line alone, whatever they contain."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.bulk import BulkEncoder, Sampling, can_sample, words_are_independent
 from nmt_core.tokenizer.tokenizer import SPM_FILE, Tokenizer, Tokenizers
 
-KNOBS: dict[str, dict[str, Any]] = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "bpe": {},
     "bpe with bytes and symbols": {
         "vocab_size": 1_000,
@@ -59,12 +59,12 @@ LINES = st.lists(st.one_of(st.lists(st.sampled_from(PARTS)).map("".join), st.tex
 @pytest.fixture(scope="module")
 def tokenizers(learn: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tokenizer]:
     folder = tmp_path_factory.mktemp("tokenizers")
-    for name, knobs in KNOBS.items():
-        learn(folder / name, **{"vocab_size": 700, **knobs})
-    return {name: Tokenizers.load(folder / name).source for name in KNOBS}
+    for name, options in OPTIONS.items():
+        learn(folder / name, **{"vocab_size": 700, **options})
+    return {name: Tokenizers.load(folder / name).source for name in OPTIONS}
 
 
-@pytest.mark.parametrize("name", KNOBS)
+@pytest.mark.parametrize("name", OPTIONS)
 @settings(max_examples=150)
 @given(lines=LINES)
 def test_any_lines(tokenizers: dict[str, Tokenizer], name: str, lines: list[str]) -> None:
@@ -73,7 +73,7 @@ def test_any_lines(tokenizers: dict[str, Tokenizer], name: str, lines: list[str]
         assert BulkEncoder(tokenizers[name]).encode(pa.array(lines, text_type)).to_pylist() == expected
 
 
-@pytest.mark.parametrize("name", KNOBS)
+@pytest.mark.parametrize("name", OPTIONS)
 def test_real_lines(tokenizers: dict[str, Tokenizer], tiny: dict[str, Artifact], name: str) -> None:
     lines = pl.read_parquet(tiny["split"].path / "train-*.parquet")["target"]
     found = BulkEncoder(tokenizers[name]).encode(lines.to_arrow())
@@ -104,7 +104,7 @@ def test_segmentations_are_drawn_by_their_seed(
     assert tokenizer.decode(first) == tokenizer.decode(second) == lines.to_list()
 
 
-@pytest.mark.parametrize("name", KNOBS)
+@pytest.mark.parametrize("name", OPTIONS)
 def test_characters_and_words_are_cut_in_one_way(tokenizers: dict[str, Tokenizer], name: str) -> None:
     assert can_sample(tokenizers[name]) == (name not in ("characters", "words", "bpe with a symbol over a space"))
 
@@ -115,7 +115,7 @@ def test_words_are_encoded_alone_only_where_that_is_the_same(tokenizers: dict[st
 
 
 def test_a_model_that_normalises_is_asked_line_by_line(tmp_path: Path) -> None:
-    """Its rules may turn other characters into spaces."""
+    """The rules of the tokenizer may turn other characters into spaces."""
     sentencepiece.SentencePieceTrainer.Train(
         sentence_iterator=iter(["some text to learn from"] * 20),
         model_prefix=str(tmp_path / "spm"),
@@ -134,9 +134,9 @@ def test_a_model_that_normalises_is_asked_line_by_line(tmp_path: Path) -> None:
 
 
 def enlarged(model_file: Path, vocab_size: int) -> tuple[Tokenizer, int]:
-    """A trained model with as many pieces added as a training would take hours to find, and how many it had.
+    """Make a trained model with as many added pieces as a training would take hours to find. Return their number.
 
-    The added ones are single characters, Chinese ones, from U+20000 on.
+    The added pieces are single Chinese characters from U+20000 on.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(model_file.read_bytes())
     learnt = len(model.pieces)

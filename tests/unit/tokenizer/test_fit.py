@@ -1,4 +1,4 @@
-"""How a vocabulary fits text, where words stand between spaces and where they do not."""
+"""Measures of how a vocabulary fits text, for languages with and without spaces between words."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every kind of vocabulary, with everything that may cut text before: ids, and text again."""
+"""Every kind of vocabulary with every pretokenizer: text becomes ids, and ids become the text again."""
 
 from pathlib import Path
 from typing import Any
@@ -91,8 +91,8 @@ def test_bytes_and_single_digits_with_every_kind(
 ) -> None:
     target = [f"{line} 1999 2024" for line in text_of(tiny, "target")]
     split = split_of(tmp_path / "split", text_of(tiny, "source"), target)
-    knobs = {"kind": kind, "vocab_size": 1_000, "byte_fallback": True, "split_digits": True}
-    learn(tmp_path / "out", split, pretokenize_target=cut, **knobs)
+    options = {"kind": kind, "vocab_size": 1_000, "byte_fallback": True, "split_digits": True}
+    learn(tmp_path / "out", split, pretokenize_target=cut, **options)
     tokenizer = Tokenizers.load(tmp_path / "out").target
     line = "ñandú 漢 1999"  # Moses' rules set Chinese characters apart for good
     assert tokenizer.decode(tokenizer.encode([line])) == [line]
@@ -100,8 +100,8 @@ def test_bytes_and_single_digits_with_every_kind(
 
 
 def test_each_side_has_its_own_kind_and_size(tiny: dict[str, Artifact], learn: Any, tmp_path: Path) -> None:
-    knobs = {"target_kind": "char", "target_vocab_size": 5_000, "pretokenize_source": "moses"}
-    learn(tmp_path, vocabularies="separate", vocab_size=300, **knobs)
+    options = {"target_kind": "char", "target_vocab_size": 5_000, "pretokenize_source": "moses"}
+    learn(tmp_path, vocabularies="separate", vocab_size=300, **options)
     tokenizers = Tokenizers.load(tmp_path)
     assert tokenizers.source.vocab_size == tokenizers.source_vocab_size == 300
     assert max(map(len, pieces(tokenizers.target)[4:])) == 1
@@ -133,7 +133,7 @@ def test_the_version_of_a_dictionary_decides_the_vocabulary(make_config: Any, mo
 
 
 @pytest.mark.parametrize(
-    ("knobs", "message"),
+    ("options", "message"),
     [
         ({"kind": "word", "pretokenize_source": "morphemes"}, r"pretokenize_source=morphemes cuts words"),
         ({"kind": "word", "split_digits": True}, r"split_digits cuts words"),
@@ -146,6 +146,6 @@ def test_the_version_of_a_dictionary_decides_the_vocabulary(make_config: Any, mo
         ),
     ],
 )
-def test_knobs_that_do_not_go_together(knobs: dict[str, Any], message: str) -> None:
+def test_options_that_do_not_go_together(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
-        TokenizerConfig(**knobs)
+        TokenizerConfig(**options)

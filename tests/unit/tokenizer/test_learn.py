@@ -1,4 +1,4 @@
-"""The `tokenizer` stage: pieces from the training text alone, and clear words where they cannot be had."""
+"""The `tokenizer` stage: pieces come from the training text alone, and a clear message comes if they cannot."""
 
 from pathlib import Path
 from typing import Any
@@ -70,8 +70,8 @@ def test_a_unigram_model_learns_from_a_smaller_sample_unless_the_recipe_names_on
 
 
 def test_how_many_pairs_are_sampled_where_the_recipe_does_not_say() -> None:
-    def sampled(**knobs: Any) -> int:
-        return TokenizerConfig.model_validate(knobs).pairs_to_sample
+    def sampled(**options: Any) -> int:
+        return TokenizerConfig.model_validate(options).pairs_to_sample
 
     assert (sampled(), sampled(kind="unigram")) == (5_000_000, 1_000_000)
     assert sampled(vocabularies="separate", target_kind="unigram") == 1_000_000
@@ -82,21 +82,21 @@ def test_how_many_pairs_are_sampled_where_the_recipe_does_not_say() -> None:
 
 
 def test_the_default_and_the_same_number_in_the_recipe_are_one_vocabulary() -> None:
-    def identity_of(**knobs: Any) -> Identity:
-        return identity(PipelineConfig.model_validate({"name": "a", "corpus": {"toy": {}}, "tokenizer": knobs}))
+    def identity_of(**options: Any) -> Identity:
+        return identity(PipelineConfig.model_validate({"name": "a", "corpus": {"toy": {}}, "tokenizer": options}))
 
     assert identity_of() == identity_of(sample_pairs=5_000_000) != identity_of(sample_pairs=1_000_000)
     assert identity_of(kind="unigram") == identity_of(kind="unigram", sample_pairs=1_000_000)
 
 
 def test_the_model_does_not_tell_where_it_was_made(learn: Any, tmp_path: Path) -> None:
-    """It is shipped in every bundle, and the same text must give the same file on every machine."""
+    """The file is in every bundle, and the same text must give the same file on every machine."""
     learn(tmp_path)
     assert str(tmp_path).encode() not in (tmp_path / SPM_FILE).read_bytes()
 
 
 def test_held_out_text_is_not_learnt_from(learn: Any, tmp_path: Path) -> None:
-    """A character that only dev and test have gets no piece."""
+    """A character that only dev and test text contain gets no piece."""
     split = split_of(tmp_path / "split", ["abcdefghij klmnop"] * 50, ["qrstuv wxyz"] * 50)
     pl.DataFrame({"source": ["ñ"] * 50, "target": ["ñ"] * 50}).write_parquet(split.path / "dev.parquet")
     learn(tmp_path, split, vocab_size=64)
@@ -176,7 +176,7 @@ def test_a_symbol_is_one_piece_wherever_it_stands(learn: Any, tmp_path: Path, ki
 
 @pytest.mark.parametrize("symbol", ["<s>", "</s>", "<pad>", "<unk>", "<0x41>"])
 def test_a_symbol_spelt_as_a_special_piece_is_refused(learn: Any, tmp_path: Path, symbol: str) -> None:
-    """Text that holds it would be read as the mark itself."""
+    """Text that contains it would be read as the mark itself."""
     with pytest.raises(ConfigError, match=rf"tokenizer\.user_symbols: '{symbol}' is a special piece"):
         learn(tmp_path, user_symbols=(symbol,))
 

@@ -1,7 +1,7 @@
-"""The example of Sennrich et al. (2016, section 3.2), by SentencePiece as this package uses it.
+"""The example of Sennrich et al. (2016, section 3.2), learned by SentencePiece as this package uses it.
 
-Their words end in a mark, and SentencePiece's begin with one; so merges of a word's end come out alike, and those of
-its start have the mark in front.
+Words in the paper end in a mark, and words of SentencePiece begin with one. So merges at the end of a word are alike,
+and merges at its start have the mark in front.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ def tokenizer(learn: Any, tmp_path_factory: pytest.TempPathFactory) -> Tokenizer
 
 
 def merges(tokenizer: Tokenizer) -> list[str]:
-    """Pieces in the order in which they were made, longer than a character."""
+    """Return the pieces of more than one character, in the order in which they were made."""
     pieces = [tokenizer.piece(index) for index in range(4, tokenizer.vocab_size)]
     return [piece for piece in pieces if len(piece) > 1]
 
@@ -57,7 +57,7 @@ def test_each_merge_is_of_a_pair_that_comes_most_often(tokenizer: Tokenizer) -> 
 
 
 def joined(symbols: list[str], pair: tuple[str, str]) -> list[str]:
-    """A word with this pair merged wherever it stands."""
+    """Return a word with this pair merged everywhere."""
     found: list[str] = []
     for symbol in symbols:
         if found and (found[-1], symbol) == pair:

@@ -1,4 +1,4 @@
-"""What cuts text before SentencePiece: nothing of it is lost, symbols stay whole, and what is missing is named."""
+"""Pretokenizers lose no text, keep symbols whole, and name a package that is missing."""
 
 import functools
 import sys
@@ -58,7 +58,7 @@ def morphemes(*symbols: str) -> pretokenize.Pretokenizer:
 
 
 def parts(line: str, *symbols: str) -> list[str]:
-    """Morphemes of a line, words apart."""
+    """Return the morphemes of a line, word by word."""
     return morphemes(*symbols).split(line).replace(" ", f"{BOUNDARY} {BOUNDARY}").split(BOUNDARY)
 
 
@@ -87,7 +87,7 @@ def test_a_symbol_is_never_cut(symbol: str) -> None:
 
 
 def test_what_stops_the_analyser_stops_no_line() -> None:
-    """MeCab reads to the first NUL; the rest of the line is one part."""
+    """MeCab reads to the first NUL. The rest of the line is one part."""
     cut = morphemes().split("나는\0학생이다")
     assert morphemes().join(cut) == "나는\0학생이다"
 

@@ -1,4 +1,4 @@
-"""Segmentations by chance: without chance the best one, with it as often as they should come."""
+"""Random segmentation: without randomness it is the best one, and otherwise each occurs as often as it should."""
 
 import math
 import random
@@ -24,13 +24,13 @@ WORDS = st.one_of(
 @pytest.fixture(scope="module")
 def tokenizers(learn: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tokenizer]:
     folder, found = tmp_path_factory.mktemp("sampling"), {}
-    for name, knobs in {
+    for name, options in {
         "bpe": {"user_symbols": ("__N__", "ab")},
         "bytes": {"byte_fallback": True, "vocab_size": 1_000},
         "morphemes": {"pretokenize_source": "morphemes"},
         "unigram": {"kind": "unigram"},
     }.items():
-        learn(folder / name, **{"vocab_size": 700, **knobs})
+        learn(folder / name, **{"vocab_size": 700, **options})
         found[name] = Tokenizers.load(folder / name).source
     return found
 
@@ -51,7 +51,7 @@ def test_with_all_merges_left_out_characters_are_left(tokenizers: dict[str, Toke
 
 
 def test_the_share_of_merges_left_out_is_the_one_asked_for(tokenizers: dict[str, Tokenizer]) -> None:
-    """Of two characters, there is one merge to leave out; the word's mark has none with this letter."""
+    """With two characters, there is one merge to leave out. The mark of the word has no merge with this letter."""
     sampler, rng = WordSampler(tokenizers["bpe"], 0.3), random.Random(1)
     (symbols,) = ({a + b for a in "aeiost" for b in "aeionrst"} & set(sampler._scores),)
     pair = sorted(symbols)[0]

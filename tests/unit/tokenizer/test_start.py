@@ -1,4 +1,4 @@
-"""The `tokenizer` stage with a vocabulary that is taken over: the same files, measured on the new text."""
+"""The `tokenizer` stage with an existing vocabulary: the same files, measured on the new text."""
 
 import shutil
 from pathlib import Path
@@ -14,7 +14,7 @@ from nmt_core.tokenizer.tokenizer import SPM_FILE
 
 
 @pytest.mark.parametrize("vocabularies", ["joint", "separate"])
-def test_the_files_are_those_of_the_model_and_the_report_is_of_the_new_text(
+def test_the_files_match_the_model_and_the_report_is_of_the_new_text(
     tiny: dict[str, Artifact], learn: Any, tmp_path: Path, vocabularies: str
 ) -> None:
     learn(tmp_path / "theirs", vocabularies=vocabularies, vocab_size=600)
@@ -36,11 +36,11 @@ def test_the_files_are_those_of_the_model_and_the_report_is_of_the_new_text(
 def test_a_symbol_that_the_vocabulary_does_not_hold_is_refused(learn: Any, tmp_path: Path) -> None:
     learn(tmp_path / "plain")
     learn(tmp_path / "with", tags=("<BT>",), user_symbols=("__NUM__",))
-    for knobs, piece in (({"tags": ("<BT>",)}, "<BT>"), ({"user_symbols": ("__NUM__",)}, "__NUM__")):
+    for options, piece in (({"tags": ("<BT>",)}, "<BT>"), ({"user_symbols": ("__NUM__",)}, "__NUM__")):
         with pytest.raises(ConfigError, match=rf"tokenizer\.start_from=.*spm\.model has no piece '\u2581{piece}'"):
-            learn(tmp_path / "out", start_from=str(tmp_path / "plain"), **knobs)
+            learn(tmp_path / "out", start_from=str(tmp_path / "plain"), **options)
         assert not (tmp_path / "out" / SPM_FILE).exists()
-        learn(tmp_path / "fits", start_from=str(tmp_path / "with"), **knobs)
+        learn(tmp_path / "fits", start_from=str(tmp_path / "with"), **options)
 
 
 def test_a_folder_without_a_vocabulary_is_told(learn: Any, tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_folder_without_a_vocabulary_is_told(learn: Any, tmp_path: Path) -> No
         learn(tmp_path, start_from="/gone")
 
 
-def test_the_content_counts_and_neither_the_place_nor_the_knobs_of_learning(
+def test_the_content_counts_and_neither_the_place_nor_the_options_of_learning(
     tiny: dict[str, Artifact], make_config: Any, tmp_path: Path
 ) -> None:
     theirs = tiny["tokenizer"].path

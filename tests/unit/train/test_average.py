@@ -1,4 +1,4 @@
-"""The `average` stage: which checkpoints it averages, and that the average goes on only if it is any better."""
+"""The `average` stage: its choice of checkpoints, and the average, which is kept only if it is better."""
 
 import json
 import math
@@ -36,7 +36,7 @@ Weights = dict[str, Tensor]
 def trained(
     tiny: dict[str, Artifact], make_config: Any, world: World, tmp_path_factory: pytest.TempPathFactory
 ) -> Artifact:
-    """What the trainer leaves: four checkpoints, the last of update 100, and a moving average."""
+    """Folder that the trainer leaves: four checkpoints, the last of update 100, and a moving average."""
     every = {"max_updates": 100, "validate_every": 25, "checkpoint_every": 25}
     config = make_config(train=every | {"keep_checkpoints": 4, "ema_decay": 0.9, "learning_rate_scale": 2.0})
     folder, data = tmp_path_factory.mktemp("train"), tiny["encode"].path
@@ -56,7 +56,7 @@ def good(trained: Artifact) -> Weights:
 
 
 def off(weights: Weights, by: float) -> Weights:
-    """These weights and noise of the deviation `by`, always along the same line: +x and -x are averaged to none.
+    """Return these weights plus noise of the deviation `by`, always along the same line, so that +x and -x cancel out.
 
     0.2 of it harms a model, and 1 ruins it.
     """
@@ -66,7 +66,7 @@ def off(weights: Weights, by: float) -> Weights:
 
 @dataclass
 class Bench:
-    """Runs the stage on checkpoints that a test made, with what the stage declares that it reads, and no more."""
+    """Run the stage on checkpoints of a test, with only the inputs that it declares."""
 
     encode: Artifact
     folder: Path
@@ -107,7 +107,7 @@ def bench(tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job)
 
 
 def test_the_mean_of_the_last_checkpoints(bench: MakeBench, good: Weights, reporter: Any) -> None:
-    """Names are in the order of updates, not of the alphabet without zeros."""
+    """Names are in the order of updates, and not in alphabetical order without zeros."""
     noise = {50: 1.0, 100: 0.2, 900: 0.2, 1_000: -0.4}
     files = {f"{update:09d}": off(good, by) for update, by in noise.items()}
     stage = bench("last", 3)
@@ -132,9 +132,7 @@ def test_the_mean_is_exact_where_fp32_sums_are_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("strategy", "expected"), [("best", ["1", "3"]), ("last", ["3", "4"])])
-def test_the_best_are_those_of_the_lowest_dev_loss(
-    bench: MakeBench, good: Weights, strategy: str, expected: list[str]
-) -> None:
+def test_the_best_have_the_lowest_dev_loss(bench: MakeBench, good: Weights, strategy: str, expected: list[str]) -> None:
     noise = {1: 0.2, 2: 1.0, 3: -0.2, 4: 1.0}
     files = {f"{update:09d}": off(good, by) for update, by in noise.items()}
     report = bench(strategy).average(files)
@@ -151,7 +149,7 @@ def test_an_average_that_is_worse_gives_way_to_the_best_checkpoint(
     stage = bench("last")
     report = stage.average({"000000005": good, "000000006": good, "000000007": off(good, 1.0)})
     assert (report.taken, report.best_single) == ("single", 5)
-    assert report.checkpoints == ["6", "7"], "what was averaged, though it was to no avail"
+    assert report.checkpoints == ["6", "7"], "the checkpoints that were averaged, although the average is not used"
     assert report.best_single_dev_loss < report.averaged_dev_loss
     written = stage.written()
     assert written.keys() == good.keys()
@@ -190,7 +188,7 @@ def test_a_moving_average_is_no_checkpoint(bench: MakeBench, good: Weights, stra
 
 
 @pytest.mark.parametrize("strategy", ["last", "best", "ema"])
-def test_what_the_trainer_leaves_is_taken_and_its_losses_are_those_of_training(
+def test_what_the_trainer_leaves_is_taken_with_the_losses_of_training(
     bench: MakeBench, trained: Artifact, strategy: str
 ) -> None:
     report = bench(strategy, 3).average_of(trained)

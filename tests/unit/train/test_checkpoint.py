@@ -1,4 +1,4 @@
-"""Checkpoints hold all that training needs; the newest whole one is taken up, and old ones go."""
+"""Checkpoints hold all that training needs. The newest complete one is loaded, and old ones are removed."""
 
 import hashlib
 import math
@@ -34,7 +34,7 @@ from nmt_core.train.watchdog import LossWindow
 
 
 class Moved:
-    """A model and its optimizer, moved a few steps from where they began."""
+    """Model and its optimizer, moved a few steps from where they began."""
 
     def __init__(self, seed: int, steps: int) -> None:
         torch.manual_seed(seed)
@@ -62,7 +62,7 @@ def equal(one: list[Tensor], other: list[Tensor]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def test_training_goes_on_as_if_it_had_not_stopped(tmp_path: Path, world: World) -> None:
+def test_training_resumes_as_if_it_had_not_stopped(tmp_path: Path, world: World) -> None:
     checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=3)
     progress = Progress(update=3, epoch=1, batch=2, best_dev_loss=4.5, losses=LossWindow(7, 2.5, 0.25), rollbacks=1)
     checkpoints.save(training.training, progress, with_weights=True)
@@ -82,7 +82,7 @@ def test_training_goes_on_as_if_it_had_not_stopped(tmp_path: Path, world: World)
 
 
 def test_what_is_saved_is_what_was_there_when_it_was_asked_for(tmp_path: Path, world: World) -> None:
-    """Training goes on while a checkpoint is being written."""
+    """Training continues while a checkpoint is being written."""
     checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
     before = training.weights()
     progress = Progress(update=1)
@@ -167,7 +167,7 @@ def cut_off_its_index(checkpoint: Path) -> None:
 
 
 class Planted:
-    """Whoever unpickles it without a look at what it names is gone at once."""
+    """Object that ends a process that unpickles it without checking its name."""
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         return os.abort, ()
@@ -192,7 +192,7 @@ def flip_a_bit(checkpoint: Path) -> None:
 
 
 def flip_a_bit_of_its_index(checkpoint: Path) -> None:
-    """The update in the name of the folder that it was written to: nothing else would tell."""
+    """The update is in the name of the folder. Nothing else shows it."""
     file = checkpoint / ".metadata"
     flip(file, file.read_bytes().index(checkpoint.name.encode()) + len(checkpoint.name) - 1)
 
@@ -204,7 +204,7 @@ DAMAGES = [cut_off, take_away, scramble, cut_off_its_index, plant_code, flip_a_b
 def test_in_place_of_a_damaged_checkpoint_the_one_before_is_used(
     tmp_path: Path, world: World, damage: Callable[[Path], None]
 ) -> None:
-    """Its `.metadata` says that it is whole, which it was; then the disk lost something of it."""
+    """Its `.metadata` says that it is complete, which it was. Then the disk lost a part of it."""
     warnings: list[str] = []
     checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
     checkpoints.save(training.training, Progress(update=10), with_weights=True)
@@ -244,7 +244,7 @@ def test_if_no_checkpoint_can_be_read_nothing_is_touched(
 
 
 def two_checkpoints(folder: Path, world: World) -> tuple[Path, list[list[Tensor]]]:
-    """Save two, of the updates 10 and 20; the folder of the newest, and the weights of both."""
+    """Save two checkpoints, of the updates 10 and 20. Return the folder of the newest, and the weights of both."""
     checkpoints, training, weights = Checkpoints(folder, 2, world, print), Moved(seed=1, steps=1), []
     for update in (10, 20):
         checkpoints.save(training.training, Progress(update=update), with_weights=False)
@@ -255,7 +255,7 @@ def two_checkpoints(folder: Path, world: World) -> tuple[Path, list[list[Tensor]
 
 
 def test_a_weight_that_changed_on_the_disk_is_not_trained_on(tmp_path: Path, world: World) -> None:
-    """PyTorch itself loads it without a word."""
+    """PyTorch itself loads the file without a message."""
     newest, (before, last) = two_checkpoints(tmp_path, world)
     (file,) = newest.glob("*.distcp")
     expected, found = ({"model": Moved(seed=2, steps=0).training.state()["model"]} for _ in range(2))
@@ -272,7 +272,7 @@ def test_a_weight_that_changed_on_the_disk_is_not_trained_on(tmp_path: Path, wor
 
 
 def test_no_byte_of_a_checkpoint_can_change_unseen(tmp_path: Path, world: World) -> None:
-    """Not in the padding, nor in the checksum itself."""
+    """The changed byte is neither in the padding nor in the checksum itself."""
     newest, _ = two_checkpoints(tmp_path, world)
     folder = CheckpointFolder(newest.parent, world)
     folder.require_all(newest)
@@ -289,7 +289,7 @@ def test_no_byte_of_a_checkpoint_can_change_unseen(tmp_path: Path, world: World)
 
 
 def test_a_checkpoint_without_checksums_is_read(tmp_path: Path, world: World) -> None:
-    """As PyTorch writes it, and this project did."""
+    """PyTorch writes checkpoints like this one, and earlier versions of this project did."""
     training = Moved(seed=1, steps=1)
     state = training.training.state() | {"progress": Progress(update=7).to_json()}
     save(state, checkpoint_id=tmp_path / "checkpoints" / "000000007")
@@ -309,13 +309,13 @@ def test_pytorch_reads_a_checkpoint_with_checksums(tmp_path: Path, world: World)
 
 
 def sign(file: Path, versions: str) -> None:
-    """Put a checksum of other versions behind what a file holds."""
+    """Append a checksum of another version to a file."""
     content = file.read_bytes() + f"\n{versions} sha256 ".encode()
     file.write_bytes(content + hashlib.sha256(content).hexdigest().encode() + b"\n")
 
 
 def test_a_checkpoint_of_other_versions_is_not_given_up(tmp_path: Path, world: World) -> None:
-    """They can read it, so that it is not for this program to pass it over, nor to say that it should go."""
+    """Other versions can read it, so that this program must neither skip it nor advise removing it."""
     newest, _ = two_checkpoints(tmp_path, world)
     plant_code(newest)
     sign(newest / ".metadata", "Python 3.99.1 and PyTorch 9.9.0")
@@ -354,7 +354,7 @@ def test_the_first_checkpoint_is_read_back_and_changes_nothing(tmp_path: Path, w
 def test_a_first_checkpoint_that_cannot_be_read_ends_training_at_once(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Python 3.11.2 wrote what was not read until a training was resumed: an index with a name that is not known."""
+    """Python 3.11.2 wrote such pickles: an index with an unknown name. It was read only when a training was resumed."""
     monkeypatch.setattr(reading, "_ALLOWED", {})
     with pytest.raises(StageError) as caught:
         Checkpoints(tmp_path, 2, world, print).save_first(Moved(seed=1, steps=1).training, Progress())
@@ -396,7 +396,7 @@ def test_the_newest_checkpoint_may_be_given_up_with_its_weights(tmp_path: Path, 
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """The system refuses longer files, in this process, as it refuses any where the disk is full."""
+    """The system refuses longer files in this process, as it does if the disk is full."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -407,7 +407,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("bytes_at_most", [1_000, 6_000])
 def test_a_full_disk_costs_a_checkpoint_and_no_training(tmp_path: Path, world: World, bytes_at_most: int) -> None:
-    """Whether the weights do not fit, or they do and the optimizer's state does not."""
+    """Either the weights do not fit, or they do and the optimizer's state does not."""
     warnings: list[str] = []
     checkpoints, training = Checkpoints(tmp_path, 5, world, warnings.append), Moved(seed=1, steps=1)
     checkpoints.save(training.training, Progress(update=10), with_weights=True)
@@ -430,7 +430,7 @@ def test_a_full_disk_costs_a_checkpoint_and_no_training(tmp_path: Path, world: W
 
 
 def test_the_best_are_chosen_among_those_that_are_there(tmp_path: Path, world: World) -> None:
-    """The best of all finds no room; another process goes on; of two equal ones the later is kept."""
+    """The best checkpoint finds no disk space. A new process saves each one. Of two equal ones the later is kept."""
     values = {10: 3.0, 20: 2.0, 30: 1.0, 40: 2.0, 50: 4.0, 60: 5.0, 70: 6.0}
     progress, training = Progress(), Moved(seed=1, steps=1).training
     kept: list[set[int]] = []

@@ -1,4 +1,4 @@
-"""A training goes on from one that differs in its length or its watching alone, and ends bit for bit as if alone."""
+"""A training that continues one of another length or other logging ends bit for bit as if it had run alone."""
 
 import functools
 import json
@@ -34,12 +34,18 @@ WILD = {
     "keep_checkpoints": 2,
     "learning_rate_scale": 64.0,
 }  # the loss only grows, so that the best are not the last
+PHASES = {
+    "curriculum": [
+        {"name": "sample", "corpora": {"toy": 0.3}, "updates": 25},
+        {"name": "all", "patience": 9},
+    ]
+}
 # What follows from a clock is no part of a comparison.
 TIMES = {"target_tokens_per_second", "model_flop_utilisation", "data_wait_share", "memory_bytes", "seconds_left"}
 
 
 class Trainings:
-    """Trains in this process, as the stage does."""
+    """Train in this process, as the stage does."""
 
     def __init__(self, root: Path, encoded: Artifact, world: World) -> None:
         self.root = root
@@ -49,7 +55,7 @@ class Trainings:
         self.made: dict[str, tuple[Path, Progress]] = {}
 
     def alone(self, config: PipelineConfig, stop_at: int, ruined: int) -> tuple[Path, Progress]:
-        """A training that has no other one to go on from, and is made once."""
+        """Return a training that has no other one to continue from. It is made once."""
         key = json.dumps([config.model_dump(mode="json"), stop_at, ruined])
         if key not in self.made:
             out = self.root / f"{len(self.made)}"
@@ -58,7 +64,7 @@ class Trainings:
         return self.made[key]
 
     def train(self, out: Path, config: PipelineConfig, start: Start, stop_at: int = 0, ruined: int = 0) -> Progress:
-        """Train in a folder; the progress in the end."""
+        """Train in a folder, and return the final progress."""
         torch.manual_seed(config.train.seed)
         model = Transformer(config.model, self.shards.vocab_size)
         trainer = Trainer(model, config.train, self.world, out, Curves(out / METRICS), start)
@@ -95,13 +101,13 @@ class Job:
     def first(
         self, name: str, config: PipelineConfig, stop_at: int = 0, ruined: int = 0, *, alone: bool = False
     ) -> Progress:
-        """Train where there is no other one; the progress in the end."""
+        """Train without another training to start from, and return the final progress."""
         folder, progress = self.trainings.alone(config, stop_at, ruined)
         shutil.copytree(folder, self.begin(name, config.train, alone=alone), dirs_exist_ok=True)
         return progress
 
     def next(self, name: str, config: PipelineConfig) -> Progress:
-        """Train from where another one ended; the progress in the end."""
+        """Train from the end of another training, and return the final progress."""
         out = self.begin(name, config.train)
         continued = take_up_another(out, config.train, self.said.append)
         # As the job's configuration takes it to the processes
@@ -146,8 +152,9 @@ slow = functools.partial(pytest.param, marks=pytest.mark.slow)
         (WILD, WILD | {"max_updates": 60}, 0),
         slow({"ema_decay": 0.9}, {"max_updates": 55, "ema_decay": 0.9}, 0),
         ({"patience": 1, "learning_rate_scale": 30.0}, {"max_updates": 60, "learning_rate_scale": 30.0}, 0),
+        (PHASES, PHASES | {"max_updates": 60}, 0),
     ],
-    ids=["longer", "odd end", "stopped", "coarser", "rarer", "best", "average", "out of patience"],
+    ids=["longer", "odd end", "stopped", "coarser", "rarer", "best", "average", "out of patience", "phases"],
 )
 def test_it_ends_as_if_it_had_begun_at_update_0(
     job: Job, make_config: Callable[..., PipelineConfig], first: Any, second: Any, stop_at: int
@@ -208,6 +215,17 @@ def test_it_begins_at_update_0_where_the_other_one_came_another_way(
     assert [file.name for file in out.iterdir()] == [IDENTITY]
 
 
+def test_phases_that_ended_by_validations_are_not_continued(
+    job: Job, make_config: Callable[..., PipelineConfig]
+) -> None:
+    """Another `validate_every` would have ended the phase at another update."""
+    phases = {"curriculum": [{"name": "first", "patience": 1}, {"name": "second"}], "learning_rate_scale": 1e-30}
+    assert job.first("short", make_config(train=FIRST | phases)).phases_began == [0, 20]
+    config = make_config(train=FIRST | phases | {"max_updates": 60}).train
+    assert take_up_another(job.begin("next", config), config, job.said.append) is None
+    assert "validations decided when phase first" in job.said[-1]
+
+
 def test_a_training_that_is_under_way_or_damaged_is_left_alone(
     job: Job, make_config: Callable[..., PipelineConfig], tmp_path: Path
 ) -> None:
@@ -228,7 +246,7 @@ def test_a_training_that_is_under_way_or_damaged_is_left_alone(
 
 def test_the_learning_rate_knows_nothing_of_these_options(make_config: Callable[..., PipelineConfig]) -> None:
     """Were there a schedule that does, its trainings would have to differ: `ONLY_THE_END` would not hold."""
-    from nmt_core.train.optimizer import learning_rate
+    from nmt_core.train.schedule import learning_rate
 
     for schedule in TrainConfig.model_fields["learning_rate_schedule"].annotation.__args__:
         usual = make_config(train={"learning_rate_schedule": schedule}).train
@@ -237,7 +255,7 @@ def test_the_learning_rate_knows_nothing_of_these_options(make_config: Callable[
         assert rates[0] == rates[1]
 
 
-def test_the_stage_says_from_which_training_it_goes_on(
+def test_the_stage_says_from_which_training_it_resumes(
     start_training: Any, ranks: Ranks, make_config: Callable[..., PipelineConfig], tmp_path: Path, reporter: Any
 ) -> None:
     """Through the real stage: each training keeps a fingerprint of its own."""

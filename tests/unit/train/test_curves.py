@@ -1,4 +1,4 @@
-"""Curves: every point is written once, in order and only as a whole line, on a full disk and after a resume too."""
+"""Curves: every point is written once, in order and as a whole line, on a full disk and after a resume too."""
 
 import errno
 import json
@@ -15,7 +15,7 @@ from nmt_core.train.curves import Curves, Lines
 
 
 class Disk:
-    """Refuses to write while it is full."""
+    """Disk that refuses to write while it is full."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_full = False
@@ -34,7 +34,10 @@ STEPS = st.lists(st.one_of(st.integers(0, 99), st.sampled_from(["full", "free", 
 
 @given(STEPS)
 def test_the_file_is_what_was_appended_and_kept(steps: list[int | str]) -> None:
-    """`cut` keeps the lines until the first below 50; a killed process leaves half a line, and loses what waited."""
+    """`cut` keeps the lines until the first below 50.
+
+    A killed process leaves half a line, and loses what was buffered.
+    """
     expected: list[int] = []
     written = 0
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -138,7 +141,7 @@ def test_lines_wait_for_room_on_a_full_disk(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_training_is_taken_up_on_a_full_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """To forget what did not happen needs no room."""
+    """Removing points that did not happen needs no space."""
     file = tmp_path / "metrics.jsonl"
     curves = Curves(file)
     for update in (10, 20, 30):

@@ -1,4 +1,4 @@
-"""Precision, utilisation and profiles: bf16 is chosen where it is native, formulas agree, and traces can be read."""
+"""Precision, utilisation and profiles: bf16 is chosen if it is native, formulas agree, and traces can be read."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ V100 = torch.device("cuda")
 
 @pytest.fixture
 def old_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU from before bf16: what PyTorch says of one, for none is here."""
+    """GPU without bf16: the answers of PyTorch on one, because no GPU is here."""
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla V100")
 
@@ -48,14 +48,14 @@ BIG = ModelConfig(d_model=1_024, d_ff=4_096, num_heads=16)
 
 @pytest.mark.parametrize(("config", "gigaflop"), [(BASE, 0.381), (BIG, 1.290)])
 def test_the_published_models_need_what_is_known(config: ModelConfig, gigaflop: float) -> None:
-    """Per pair of tokens, with a joint vocabulary of 37,000 pieces."""
+    """The count is per pair of tokens, with a joint vocabulary of 37,000 pieces."""
     with torch.device("meta"):
         model = Transformer(config, 37_000)
     assert training_flop(model, 1, 1) / 1e9 == pytest.approx(gigaflop, rel=0.03)
 
 
 def test_the_formula_is_what_pytorch_counts() -> None:
-    """But for the products of attention itself, which are few in short sentences."""
+    """The products of attention itself are left out. They are few in short sentences."""
     model = Transformer(ModelConfig(d_model=64, d_ff=128, num_heads=4, encoder_layers=2, decoder_layers=3), 300)
     source, target = torch.randint(4, 300, (8, 5)), torch.randint(4, 300, (8, 4))
     with FlopCounterMode(display=False) as counter:
@@ -77,7 +77,7 @@ def config(make_config: Any) -> PipelineConfig:
 
 @pytest.fixture(scope="module")
 def traced(start_training: Any, ranks: Ranks, make_config: Any, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
-    """Trained by two processes, three updates of which are traced."""
+    """Artifact of a training by two processes, three updates of which are traced."""
     config, store = make_config(train=SHORT | {"profile_updates": 3}), Store(tmp_path_factory.mktemp("traced"))
     return start_training(config, store, SilentReporter(), launcher=ranks.launcher(2))
 
@@ -107,7 +107,7 @@ def test_a_table_lists_the_costliest_operators(traced: Artifact) -> None:
     assert shares == sorted(shares, reverse=True)
 
 
-def test_the_weights_are_those_of_a_training_that_nobody_looked_at(
+def test_the_weights_equal_a_training_without_a_profile(
     traced: Artifact, start_training: Any, ranks: Ranks, config: PipelineConfig, tmp_path: Path
 ) -> None:
     plain = start_training(config, Store(tmp_path), SilentReporter(), launcher=ranks.launcher(2))

@@ -1,6 +1,6 @@
-"""The `train` stage: it learns, survives what befalls it, and tells why it failed.
+"""The `train` stage learns, survives mishaps, and reports why it failed.
 
-Where processes are preempted or killed, the real `torchrun` has started them. `tests/distributed` interrupts the stage.
+If processes are preempted or killed, the real `torchrun` has started them. `tests/distributed` interrupts the stage.
 """
 
 import json
@@ -34,7 +34,7 @@ Train = Callable[..., Artifact]
 
 @dataclass
 class Acting(SilentReporter):
-    """Does something, once, when training has come to an update."""
+    """Reporter that calls a function once when training has reached an update."""
 
     update: int
     act: Callable[[], None]
@@ -47,7 +47,7 @@ class Acting(SilentReporter):
 
 
 class Log(SilentReporter):
-    """Keeps the lines of the log."""
+    """Reporter that keeps the lines of the log."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -57,7 +57,7 @@ class Log(SilentReporter):
 
 
 def training_processes() -> list[psutil.Process]:
-    """torchrun and its children, the first of them first."""
+    """Return torchrun and its children, torchrun first."""
     return [child for child in psutil.Process().children(recursive=True) if "nmt_core.train" in command_line(child)]
 
 
@@ -68,7 +68,7 @@ def preempt() -> None:
 
 
 def kill_the_training_process() -> None:
-    """kill -9 of the process that trains; torchrun, its parent, lives on."""
+    """Kill the process that trains with SIGKILL. torchrun, its parent, survives."""
     training_processes()[-1].kill()
 
 
@@ -82,13 +82,13 @@ CLOCK_AND_MACHINE = {
 
 
 def curve(folder: Path) -> list[dict[str, float]]:
-    """Points of the curves but for what the clock and the machine put into them."""
+    """Return the points of the curves without the values that depend on the clock and the machine."""
     points = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return [{name: value for name, value in point.items() if name not in CLOCK_AND_MACHINE} for point in points]
 
 
 def newest_update(store: Store) -> int:
-    """Update of the newest whole checkpoint of the one run that is in the making."""
+    """Return the update of the newest complete checkpoint of the only unfinished training."""
     return max(int(file.parent.name) for file in store.root.glob("train/*.partial/checkpoints/*/.metadata"))
 
 
@@ -100,7 +100,7 @@ def config(make_config: Any) -> PipelineConfig:
 
 @pytest.fixture(scope="module")
 def log() -> Log:
-    """What the undisturbed training says."""
+    """Log of the undisturbed training."""
     return Log()
 
 
@@ -135,7 +135,7 @@ def test_the_report_tells_the_last_of_the_curves(undisturbed: Artifact) -> None:
 def test_translations_of_the_dev_set_are_scored_and_shown(
     undisturbed: Artifact, log: Log, tiny: dict[str, Artifact]
 ) -> None:
-    """A new user sees them get better."""
+    """A new user sees that the translations improve."""
     report, dev = undisturbed.report(), polars.read_parquet(tiny["split"].path / "dev.parquet")
     points = [point for point in curve(undisturbed.path) if "dev_loss" in point]
     assert (report["dev_bleu"], report["dev_chrf"]) == (points[-1]["dev_bleu"], points[-1]["dev_chrf"])
@@ -171,11 +171,11 @@ def test_a_disturbed_run_ends_with_the_curve_of_an_undisturbed_one(
 
     killer = Acting(newest_update(store) + 125, kill_the_training_process)
     artifact = start_training(config, store, killer)
-    assert killer.done, "torchrun starts another process, which goes on from the last checkpoint"
+    assert killer.done, "torchrun starts another process, which resumes from the last checkpoint"
     assert_equal(artifact, undisturbed)
 
 
-def test_a_spent_budget_ends_training_with_a_checkpoint_and_a_larger_one_goes_on_from_there(
+def test_a_spent_budget_ends_training_with_a_checkpoint_and_a_larger_one_resumes_from_there(
     start_training: Train, ranks: Ranks, make_config: Any, config: PipelineConfig, undisturbed: Artifact, tmp_path: Path
 ) -> None:
     store, launcher = Store(tmp_path), ranks.launcher()
@@ -202,7 +202,7 @@ def test_a_spent_budget_ends_training_with_a_checkpoint_and_a_larger_one_goes_on
 
 
 def assert_equal(artifact: Artifact, undisturbed: Artifact) -> None:
-    """Same weights to the last bit, same curve."""
+    """The weights are equal to the last bit, and so are the curves."""
     for file in sorted((undisturbed.path / "weights").iterdir()):
         weights = safetensors.torch.load_file(artifact.path / "weights" / file.name)
         for name, tensor in safetensors.torch.load_file(file).items():
@@ -227,7 +227,7 @@ def test_a_failing_process_tells_its_reason(
 
 @pytest.mark.slow
 def test_when_the_stage_is_killed_training_ends_too(make_config: Any, training_inputs: Any, tmp_path: Path) -> None:
-    """kill -9 of the process that started the training leaves no process behind."""
+    """SIGKILL of the process that started the training leaves no process behind."""
     config = make_config(train={"max_updates": 50_000})
     (tmp_path / "config.json").write_text(config.model_dump_json())
     inputs = {name: str(artifact.path) for name, artifact in training_inputs().items()}

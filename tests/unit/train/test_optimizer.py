@@ -1,4 +1,4 @@
-"""The learning rate of section 5.3, and the optimizer that it drives."""
+"""The learning rate of Vaswani et al. (2017, section 5.3), and the optimizers that it controls."""
 
 import pytest
 import torch
@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt_core.config import TrainConfig
-from nmt_core.train.optimizer import learning_rate, make_optimizer
+from nmt_core.train.optimizer import make_optimizer
+from nmt_core.train.schedule import learning_rate
 
 
 @pytest.mark.parametrize(
@@ -39,8 +40,8 @@ def test_the_rate_may_be_constant() -> None:
     assert {learning_rate(update, config, d_model=512) for update in (1, 4_000, 100_000)} == {0.7}
 
 
-def test_adadelta_is_that_of_the_paper() -> None:
-    """Zeiler 2012, algorithm 1, step by step."""
+def test_adadelta_equals_the_paper() -> None:
+    """Reference: Zeiler 2012, algorithm 1, step by step."""
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
     holder = torch.nn.Module()
     holder.weight = weight
@@ -66,13 +67,13 @@ def test_the_optimizer_is_the_papers() -> None:
 
 
 @pytest.mark.parametrize(("name", "decay"), [("adam", 0.0), ("adamw", 0.1)])
-def test_adam_is_that_of_the_papers(name: str, decay: float) -> None:
-    """Kingma and Ba 2015, algorithm 1, and with decay Loshchilov and Hutter 2019, algorithm 2, step by step."""
+def test_adam_equals_the_papers(name: str, decay: float) -> None:
+    """Reference: Kingma and Ba 2015, algorithm 1, and with decay Loshchilov and Hutter 2019, algorithm 2."""
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
     holder = torch.nn.Module()
     holder.weight = weight
-    knobs = {"optimizer": name, "weight_decay": decay, "adam_beta1": 0.8, "adam_beta2": 0.9, "adam_epsilon": 1e-3}
-    optimizer = make_optimizer(holder, TrainConfig.model_validate(knobs))
+    options = {"optimizer": name, "weight_decay": decay, "adam_beta1": 0.8, "adam_beta2": 0.9, "adam_epsilon": 1e-3}
+    optimizer = make_optimizer(holder, TrainConfig.model_validate(options))
     (group,) = optimizer.param_groups
     assert (type(optimizer).__name__.lower(), group["fused"]) == (name, True)
     x, mean, square = torch.tensor([1.0, -2.0]), torch.zeros(2), torch.zeros(2)

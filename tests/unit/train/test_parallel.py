@@ -1,4 +1,4 @@
-"""How processes are cut into groups that share one copy of the weights."""
+"""Division of processes into groups that share one copy of the weights."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ print(mesh.mesh_dim_names, mesh.mesh.tolist())
 def test_eight_processes_on_two_nodes(
     ranks: Ranks, free_port: int, parallel: str, shard_size: int, groups: str
 ) -> None:
-    """By default a node has one copy. The processes are PyTorch's pretended ones, which exchange nothing."""
+    """By default a node has one copy. The processes are PyTorch's fake ones, which exchange nothing."""
     (process,) = ranks.start(["-c", GROUPS, str(shard_size), parallel], free_port, 1)
     assert process.communicate()[0].strip() == groups
 

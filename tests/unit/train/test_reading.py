@@ -1,4 +1,7 @@
-"""Checkpoints of each Python are read by each; one that was tampered with is refused before it runs anything."""
+"""Each Python reads the checkpoints of every other.
+
+A checkpoint with foreign code is refused before it runs anything.
+"""
 
 import os
 import pickle
@@ -15,7 +18,7 @@ from nmt_core.errors import DataError
 from nmt_core.train.reading import index_of, read_checkpoint
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "checkpoints"
-"""Checkpoints of `VALUES`, each by the Python in its name; `make.py` there has written them."""
+"""Checkpoints of `VALUES`, each written by the Python in its name. `make.py` in that folder writes them."""
 
 VALUES: dict[str, Any] = {
     "model": {"weight": torch.arange(6.0).reshape(2, 3), "ids": torch.arange(3), "bf16": torch.ones(2).bfloat16()},
@@ -25,7 +28,7 @@ VALUES: dict[str, Any] = {
 
 
 class Planted:
-    """Makes a file when it is read."""
+    """Object that makes a file when it is unpickled."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -35,7 +38,7 @@ class Planted:
 
 
 def empty() -> dict[str, Any]:
-    """What is loaded into."""
+    """Return values to load into."""
     model = {name: torch.zeros_like(value) for name, value in VALUES["model"].items()}
     groups = dict.fromkeys(VALUES["optimizer"]["param_groups"], 0)
     return {"model": model, "optimizer": {"param_groups": groups}, "progress": ""}
@@ -69,7 +72,7 @@ def test_the_pythons_that_are_known_pickle_an_enum_in_two_ways() -> None:
 
 
 class Reaching:
-    """Is pickled as Python 3.11.2 pickles an enum, with other arguments."""
+    """Object that is pickled as Python 3.11.2 pickles an enum, with other arguments."""
 
     def __init__(self, *arguments: Any) -> None:
         self._arguments = arguments
@@ -107,7 +110,7 @@ def test_an_index_that_asks_for_getattr_itself_does_not_get_it(checkpoint: Path)
 
 
 def test_an_index_that_names_code_is_refused(checkpoint: Path, tmp_path: Path) -> None:
-    """PyTorch's own reader would have run it."""
+    """PyTorch's own reader would have run the code."""
     index = pickle.loads((checkpoint / ".metadata").read_bytes())
     index.planner_data = Planted(tmp_path / "pwned")
     (checkpoint / ".metadata").write_bytes(pickle.dumps(index))

@@ -1,4 +1,4 @@
-"""Recurrent models in the same trainer: they learn, and a run that was stopped goes on as if it had not been."""
+"""Recurrent models in the same trainer: they learn, and a run that was stopped resumes as if it had not been."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +29,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 QUICK = {"learning_rate_schedule": "constant", "learning_rate_scale": 0.03, "max_gradient_norm": 1.0}
 WORDS = 20
-"""Of each of two languages that are made up."""
+"""Number of words of each of two languages that are made up."""
 ADADELTA = {"optimizer": "adadelta", "learning_rate_schedule": "constant", "max_gradient_norm": 1.0}
 
 
@@ -47,7 +47,7 @@ class Remembering:
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> tuple[TokenShards, DevSet]:
-    """Sentences of one word, said up to three times, which has one translation."""
+    """Sentences of one word, repeated up to three times, with one translation."""
     folder, draw, ids = tmp_path_factory.mktemp("made-up"), np.random.default_rng(1), pa.list_(pa.uint16())
     for name, count in (("train", 960), ("dev", 60)):
         words = [np.full(1 + number % 3, 4 + draw.integers(WORDS)) for number in range(count)]
@@ -59,13 +59,13 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> tuple[TokenShards, DevSet
 
 @pytest.fixture
 def train(pairs: tuple[TokenShards, DevSet], world: World, make_config: Any, tmp_path: Path) -> Any:
-    """Trains one kind in a folder of the test's own, perhaps up to a stop; the points of the curves."""
+    """Train one kind in a folder of the test, perhaps up to a stop, and return the points of the curves."""
 
     def run(
-        kind: str, folder: str = "run", stop_at: int = 0, dropout: float = 0.0, **knobs: Any
+        kind: str, folder: str = "run", stop_at: int = 0, dropout: float = 0.0, **options: Any
     ) -> list[dict[str, float]]:
         values = SMALL | KINDS[kind]
-        config = make_config(model=values | {"rnn": WIDTHS | values.get("rnn", {}), "dropout": dropout}, train=knobs)
+        config = make_config(model=values | {"rnn": WIDTHS | values.get("rnn", {}), "dropout": dropout}, train=options)
         (tmp_path / folder).mkdir(exist_ok=True)
         torch.manual_seed(config.train.seed)
         model, listener = build_model(config.model, pairs[0].vocab_size), Remembering()
@@ -94,7 +94,7 @@ def test_they_learn_to_read_the_source(
     with_others = TokenPairs(SideTokens(dev.source.ids, starts, lengths), dev.target)
     loss, loss_with_others = (dev_loss(model, each, 1_024, world) for each in (dev, with_others))
     assert loss < 1.5, "it began at log(44 pieces) = 3.8"
-    assert loss < loss_with_others - 0.5, "a model that does not look at the source has the same with that of another"
+    assert loss < loss_with_others - 0.5, "a model that ignores the source has the same loss with another source"
 
 
 def test_adadelta_needs_no_rate_to_be_chosen(train: Any) -> None:
@@ -105,14 +105,14 @@ def test_adadelta_needs_no_rate_to_be_chosen(train: Any) -> None:
     assert {point["learning_rate"] for point in points if "learning_rate" in point} == {1.0}
 
 
-@pytest.mark.parametrize(("kind", "knobs"), [("search", ADADELTA), ("dot", QUICK)])
-def test_a_stopped_run_goes_on_with_the_same_weights(
-    train: Any, tmp_path: Path, kind: str, knobs: dict[str, Any]
+@pytest.mark.parametrize(("kind", "options"), [("search", ADADELTA), ("dot", QUICK)])
+def test_a_stopped_run_resumes_with_the_same_weights(
+    train: Any, tmp_path: Path, kind: str, options: dict[str, Any]
 ) -> None:
-    knobs = knobs | {"max_updates": 20, "validate_every": 10, "checkpoint_every": 10, "dropout": 0.2}
-    train(kind, "undisturbed", **knobs)
-    train(kind, "stopped", stop_at=13, **knobs)
-    train(kind, "stopped", **knobs)
+    options = options | {"max_updates": 20, "validate_every": 10, "checkpoint_every": 10, "dropout": 0.2}
+    train(kind, "undisturbed", **options)
+    train(kind, "stopped", stop_at=13, **options)
+    train(kind, "stopped", **options)
     names = [tmp_path / folder / "weights/000000020.safetensors" for folder in ("undisturbed", "stopped")]
     expected, found = (safetensors.torch.load_file(name) for name in names)
     assert expected.keys() == found.keys()
@@ -121,7 +121,7 @@ def test_a_stopped_run_goes_on_with_the_same_weights(
 
 
 def test_activations_that_are_computed_twice_change_nothing(train: Any, tmp_path: Path) -> None:
-    knobs = {"max_updates": 10, "validate_every": 10, "checkpoint_every": 10, **QUICK}
-    plain = train("search", "plain", **knobs)
-    twice = train("search", "twice", activation_checkpointing=True, **knobs)
+    options = {"max_updates": 10, "validate_every": 10, "checkpoint_every": 10, **QUICK}
+    plain = train("search", "plain", **options)
+    twice = train("search", "twice", activation_checkpointing=True, **options)
     assert dev_losses(twice) == pytest.approx(dev_losses(plain), rel=1e-6)

@@ -1,16 +1,16 @@
-"""Deaths count only while training gets no further."""
+"""Deaths count only while training makes no progress."""
 
 from pathlib import Path
 
 from nmt_core.train.restarts import forget_restarts, restart_limit_reached
 
 
-def test_whoever_gets_further_may_die_as_often_as_he_likes(tmp_path: Path) -> None:
+def test_a_training_that_makes_progress_may_die_any_number_of_times(tmp_path: Path) -> None:
     for restarts in range(50):
         assert restart_limit_reached(tmp_path, newest=10 * (restarts // 3), restarts=restarts) == ""
 
 
-def test_three_restarts_in_vain_are_enough(tmp_path: Path) -> None:
+def test_three_restarts_without_progress_are_enough(tmp_path: Path) -> None:
     said = [restart_limit_reached(tmp_path, newest=1_000, restarts=restarts) for restarts in range(7, 12)]
     assert said[:4] == [""] * 4
     assert said[4].startswith("processes have died 4 times since the checkpoint of update 1,000: look for the cause in")
@@ -22,7 +22,7 @@ def test_before_the_first_checkpoint(tmp_path: Path) -> None:
 
 
 def test_another_job_in_the_same_folder_counts_anew(tmp_path: Path) -> None:
-    """Slurm puts it back into its queue, or a person gives the command again."""
+    """Slurm requeues the job, or a user repeats the command."""
     for restarts in (2, 5, 0, 3):
         assert restart_limit_reached(tmp_path, newest=10, restarts=restarts) == ""
     forget_restarts(tmp_path)

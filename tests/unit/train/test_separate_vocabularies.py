@@ -36,7 +36,7 @@ def made(
 
 
 def test_the_bundle_translates(made: dict[str, Artifact]) -> None:
-    """The stage `export` has compared the graphs with PyTorch; here both tokenizers must be used, each on its side."""
+    """The stage `export` has compared the graphs with PyTorch. Here both tokenizers must be used, each on its side."""
     report = made["export"].report()
     assert report["identical_beams"] == report["compared_sentences"] == 20
     folder = made["export"].path

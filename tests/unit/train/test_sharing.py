@@ -1,4 +1,4 @@
-"""What is said when processes would wait for each other, and whether what it says helps."""
+"""The warning when processes would wait for each other, and whether its advice helps."""
 
 import re
 
@@ -11,8 +11,8 @@ from nmt_core.config import TrainConfig
 from nmt_core.train.sharing import imbalance_warning
 
 
-def said(processes: int, **knobs: int) -> str:
-    return imbalance_warning(TrainConfig.model_validate(knobs), processes)
+def said(processes: int, **options: int) -> str:
+    return imbalance_warning(TrainConfig.model_validate(options), processes)
 
 
 def test_the_published_recipes_on_eight_gpus() -> None:
@@ -34,7 +34,7 @@ def test_nothing_is_said_if_all_have_the_same(processes: int) -> None:
     assert said(processes, max_tokens=25_000, micro_batch_tokens=2_048) == ""
 
 
-def test_too_few_tokens_for_so_many_processes() -> None:
+def test_too_few_tokens_for_this_many_processes() -> None:
     advice = said(8, max_tokens=256, micro_batch_tokens=128, max_tokens_per_pass=256)
     facts = (
         r"^2 micro-batches",
@@ -54,5 +54,5 @@ def test_what_it_advises_helps(max_tokens: int, share: float, processes: int) ->
         "max_tokens_per_pass": 100_000,
     }
     advice = said(processes, **sizes)
-    for knob, value in re.findall(r"train\.(\w+)=(\d+)", advice):
-        assert said(processes, **sizes | {knob: int(value)}) == ""
+    for option, value in re.findall(r"train\.(\w+)=(\d+)", advice):
+        assert said(processes, **sizes | {option: int(value)}) == ""

@@ -1,4 +1,4 @@
-"""What a training has taken is counted over its attempts, and compared with its budget."""
+"""Time of a training, which is summed over its attempts and compared with its budget."""
 
 from pathlib import Path
 

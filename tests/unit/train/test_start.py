@@ -1,4 +1,4 @@
-"""Training that starts from a model: it must fit, it goes on from where that one was, and its path decides nothing."""
+"""Training that starts from a model: it must fit, the training continues from it, and its path does not count."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ CHILD = {"max_updates": 4, "validate_every": 1, "checkpoint_every": 4, "learning
 
 
 class Trainings:
-    """Trains in this very process, in folders of its own."""
+    """Train in this process, in folders of the test."""
 
     def __init__(self, tiny: dict[str, Artifact], world: World, folder: Path) -> None:
         data = tiny["encode"].path
@@ -59,7 +59,7 @@ class Trainings:
 
 
 def published(folder: Path, stage: str, **inputs: str) -> Artifact:
-    """The folder with a manifest, as the store would have it."""
+    """Return the folder with a manifest, as in the store."""
     made: dict[str, Any] = {"stage": stage, "inputs": inputs, "folder": folder.name}
     manifest = Manifest(
         stage=stage,
@@ -83,7 +83,7 @@ def trainings(tiny: dict[str, Artifact], world: World, tmp_path_factory: pytest.
 
 @pytest.fixture(scope="module")
 def parent(trainings: Trainings, make_config: Any) -> Artifact:
-    """What a training of some updates has left."""
+    """Artifact of a training of a few updates."""
     trainer = trainings.trainer(make_config(train=PARENT), "parent")
     trainings.fit(trainer)
     return published(trainings._folder / "parent", "train")
@@ -91,7 +91,7 @@ def parent(trainings: Trainings, make_config: Any) -> Artifact:
 
 @pytest.fixture
 def child(make_config: Any, parent: Artifact) -> Callable[..., PipelineConfig]:
-    """A configuration that starts from the parent, and moves next to nothing."""
+    """Configuration that starts from the parent, and hardly changes it."""
     return lambda **train: make_config(train=CHILD | {"start_from": str(parent.path)} | train)
 
 
@@ -99,7 +99,7 @@ def moments(trainer: Trainer) -> list[torch.Tensor]:
     return [state["exp_avg_sq"].clone() for state in trainer._optimizer.state.values()]
 
 
-def test_a_training_goes_on_from_the_loss_of_the_model_that_it_starts_from(
+def test_a_training_begins_with_the_loss_of_the_model_that_it_starts_from(
     trainings: Trainings, child: Any, make_config: Any, parent: Artifact
 ) -> None:
     trainer = trainings.trainer(child(), "tuned")
@@ -125,7 +125,7 @@ def test_an_average_and_a_file_are_started_from_as_well(
 
 
 def test_moments_are_kept_or_begin_anew(trainings: Trainings, child: Any, make_config: Any, parent: Artifact) -> None:
-    """A rate of its own stays, as do the other knobs of Adam: only what it has seen of the gradients is taken over."""
+    """A fine-tuning keeps its own learning rate and Adam options. It takes over only the moments of the gradients."""
     ended = trainings.trainer(make_config(train=PARENT), "parent")
     kept = trainings.trainer(child(start_optimizer="kept", adam_beta2=0.9), "kept")
     fresh = trainings.trainer(child(), "fresh")
@@ -139,10 +139,10 @@ def test_moments_are_kept_or_begin_anew(trainings: Trainings, child: Any, make_c
     assert kept.progress.update == 0
 
 
-def test_a_start_that_was_killed_goes_on_from_its_own_checkpoint(
+def test_a_start_that_was_killed_resumes_from_its_own_checkpoint(
     trainings: Trainings, child: Any, parent: Artifact
 ) -> None:
-    """Even if what it started from is gone by then."""
+    """This holds even if the model that it started from no longer exists."""
     config = child(start_optimizer="kept", learning_rate_scale=1.0)
     start = find_start(config.train, config.model, trainings.tokenizer)
     trainings.fit(trainings.trainer(config, "killed", start), stop_at=2)

@@ -1,4 +1,4 @@
-"""The outcome of a training job, as processes that are started again read it."""
+"""The outcome of a training job, as restarted processes read it."""
 
 from pathlib import Path
 

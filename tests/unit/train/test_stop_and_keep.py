@@ -1,4 +1,4 @@
-"""When training stops, and which weights it leaves: by the loss, BLEU or chrF of the dev set."""
+"""The end of training, and the weights that it keeps: by the loss, BLEU or chrF of the dev set."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ Curve = dict[int, dict[str, float]]
 
 
 class Remembering:
-    """Keeps the validations and the messages."""
+    """Listener that keeps the validations and the messages."""
 
     def __init__(self) -> None:
         self.validations: Curve = {}
@@ -40,11 +40,11 @@ class Remembering:
 
 @pytest.fixture(scope="module")
 def trainer(tiny: dict[str, Artifact], make_config: Any, world: World) -> Callable[..., Any]:
-    """A trainer with a translator, in a folder."""
+    """Make a trainer with a translator, in a folder."""
 
-    def make(knobs: Mapping[str, Any], listener: Listener, folder: Path) -> tuple[Trainer, DevTranslator | None]:
+    def make(options: Mapping[str, Any], listener: Listener, folder: Path) -> tuple[Trainer, DevTranslator | None]:
         folder.mkdir(exist_ok=True)
-        whole = make_config(train=knobs, average={"checkpoints": 1})
+        whole = make_config(train=options, average={"checkpoints": 1})
         config: TrainConfig = whole.train
         torch.manual_seed(config.seed)
         places = {"text": str(tiny["split"].path), "tokenizers": str(tiny["tokenizer"].path)}
@@ -57,13 +57,13 @@ def trainer(tiny: dict[str, Artifact], make_config: Any, world: World) -> Callab
 
 @pytest.fixture(scope="module")
 def fit_in(trainer: Any, tiny: dict[str, Artifact]) -> Callable[..., Remembering]:
-    """Trains in a folder to the end, or until it is stopped after an update."""
+    """Train in a folder to the end, or until it is stopped after an update."""
     data = tiny["encode"].path
     pairs = TokenShards([data / "train-00000.parquet"]), read_pairs([data / "dev.parquet"])
 
-    def run(folder: Path, knobs: Mapping[str, Any], stop_at: int = 0) -> Remembering:
+    def run(folder: Path, options: Mapping[str, Any], stop_at: int = 0) -> Remembering:
         listener = Remembering()
-        one, translator = trainer(knobs, listener, folder)
+        one, translator = trainer(options, listener, folder)
         finished = one.fit(
             pairs[0], DevSet(pairs[1], translator), lambda: bool(stop_at) and one.progress.update == stop_at - 1
         )
@@ -75,21 +75,21 @@ def fit_in(trainer: Any, tiny: dict[str, Artifact]) -> Callable[..., Remembering
 
 @pytest.fixture
 def fit(fit_in: Any, tmp_path: Path) -> Callable[..., Remembering]:
-    """Does so in a folder of the test's own."""
+    """Train in a folder of the test."""
 
-    def run(knobs: Mapping[str, Any], folder: str = "run", stop_at: int = 0) -> Remembering:
-        return fit_in(tmp_path / folder, knobs, stop_at)
+    def run(options: Mapping[str, Any], folder: str = "run", stop_at: int = 0) -> Remembering:
+        return fit_in(tmp_path / folder, options, stop_at)
 
     return run
 
 
 def kept(folder: Path) -> set[int]:
-    """Updates whose weights are there."""
+    """Return the updates whose weights exist."""
     return {int(file.stem) for file in (folder / "weights").iterdir()}
 
 
 def best(validations: Curve, name: str, count: int) -> set[int]:
-    """Updates of the best validations; of equal ones the later."""
+    """Return the updates of the best validations. Of two equal ones, the later counts."""
     sign = 1 if name == "dev_loss" else -1
     return set(sorted(validations, key=lambda update: (sign * validations[update][name], -update))[:count])
 
@@ -99,7 +99,7 @@ EARLY = {"max_updates": 60, "validate_every": 10, "checkpoint_every": 20, "patie
 
 @pytest.mark.parametrize("stop_on", ["dev_loss", "bleu"])
 def test_training_stops_when_bleu_does_not_improve_though_the_dev_loss_does(fit: Any, stop_on: str) -> None:
-    """A model so young gets no four words right, and its BLEU stays; its loss falls all the while."""
+    """Such a young model gets no four words right, so that its BLEU stays. Its loss falls all the time."""
     validations = fit(EARLY | {"stop_on": stop_on}).validations
     losses = [point["dev_loss"] for point in validations.values()]
     assert losses == sorted(losses, reverse=True), "the loss has improved each time"
@@ -109,21 +109,24 @@ def test_training_stops_when_bleu_does_not_improve_though_the_dev_loss_does(fit:
 
 
 WILD = {"max_updates": 80, "validate_every": 8, "checkpoint_every": 8, "learning_rate_scale": 32.0}
-"""At such a rate the loss runs away as soon as the rate has risen: the best validations are early ones."""
+"""At this rate the loss diverges as soon as the rate has risen, so that the best validations are early ones."""
 SCORED = WILD | {"max_updates": 120, "stop_on": "chrf", "dev_sentences": 20, "learning_rate_scale": 64.0}
-"""At such a rate chrF comes to nothing in the end, on any CPU: of so many, the best three are hardly ever the last."""
+"""Training whose chrF ends near zero at this learning rate, on any CPU.
+
+The best three validations are hardly ever the last.
+"""
 KEEPING = {"keep_checkpoints": 2, "keep_best": 3}
 
 
 @pytest.fixture(scope="module")
 def scored(fit_in: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Curve]:
-    """Folder and validations of an undisturbed training that keeps the best by chrF; nobody changes it."""
+    """Folder and validations of an undisturbed training that keeps the best by chrF. No test changes it."""
     folder = tmp_path_factory.mktemp("scored")
     return folder, fit_in(folder, SCORED | KEEPING).validations
 
 
 @pytest.mark.parametrize("name", ["dev_loss", "dev_chrf"])
-def test_the_weights_that_are_kept_are_those_of_the_best_and_the_last(
+def test_the_weights_of_the_best_and_the_last_are_kept(
     fit: Any, scored: tuple[Path, Curve], tmp_path: Path, name: str
 ) -> None:
     folder, validations = scored if name == "dev_chrf" else (tmp_path / "run", fit(WILD | KEEPING).validations)
@@ -135,7 +138,7 @@ def test_the_weights_that_are_kept_are_those_of_the_best_and_the_last(
 def test_a_stopped_run_keeps_and_scores_what_an_undisturbed_one_does(
     fit: Any, scored: tuple[Path, Curve], tmp_path: Path
 ) -> None:
-    """Also when it is stopped between two checkpoints, and after the best of them."""
+    """This also holds if training is stopped between two checkpoints, after the best of them."""
     folder, validations = scored
     found: Curve = {}
     for stop_at in (20, 99, 0):
@@ -149,13 +152,13 @@ def test_a_stopped_run_keeps_and_scores_what_an_undisturbed_one_does(
 
 
 def test_patience_counts_on_through_a_stop(fit: Any) -> None:
-    """Undisturbed, as the test above has it, it ends at 30 as well."""
+    """Without a disturbance, it ends at 30 as well, as the test above shows."""
     assert max(fit(EARLY | {"stop_on": "bleu"}, stop_at=25).validations) == 20
     assert max(fit(EARLY | {"stop_on": "bleu"}).validations) == 30
 
 
 def test_translations_change_no_weight(fit: Any, tmp_path: Path) -> None:
-    """They draw no random numbers, and leave the model as it was."""
+    """Validations draw no random numbers, and leave the model unchanged."""
     short = {"max_updates": 20, "validate_every": 5, "checkpoint_every": 20}
     for sentences in (0, 5):
         said = fit(short | {"dev_sentences": sentences}, f"{sentences}").said

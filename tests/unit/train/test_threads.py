@@ -1,7 +1,7 @@
-"""OpenMP's threads wait awake for the next operator only while they are no more than the machine's cores.
+"""OpenMP's threads wait actively for the next operator only while they are no more than the machine's cores.
 
-So no thread but the one that trains may be given a pool of them: a process that has saved, loaded and read batches must
-have as many threads as before. A process of its own, in which nothing else has happened.
+So only the thread that trains may get a pool of them: a process that has saved, loaded and read batches must have as
+many threads as before. The test runs in its own process, in which nothing else has happened.
 """
 
 import os

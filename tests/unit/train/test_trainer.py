@@ -1,4 +1,4 @@
-"""The loop: it learns, stops when it should, and computes the same however its batches are cut."""
+"""The training loop learns, stops when it should, and computes the same however its batches are cut."""
 
 import json
 import math
@@ -31,14 +31,14 @@ Points = list[dict[str, float]]
 
 
 class Run(NamedTuple):
-    """A trained model, and how far it came."""
+    """Trained model, and its progress."""
 
     model: Transformer
     progress: Progress
 
 
 class Remembering:
-    """Keeps what it was told."""
+    """Listener that keeps its messages."""
 
     def __init__(self) -> None:
         self.points: Points = []
@@ -66,7 +66,7 @@ def pairs(tiny: dict[str, Artifact]) -> tuple[TokenShards, DevSet]:
 
 @pytest.fixture(scope="module")
 def train_in(pairs: tuple[TokenShards, DevSet], world: World) -> Callable[..., tuple[Run, Points]]:
-    """Trains by a configuration in a folder; returns what came of it and the points of the curves."""
+    """Train by a configuration in a folder, and return the outcome and the points of the curves."""
 
     def train(folder: Path, config: PipelineConfig, stop_at: int = 0) -> tuple[Run, Points]:
         folder.mkdir(exist_ok=True)
@@ -83,7 +83,7 @@ def train_in(pairs: tuple[TokenShards, DevSet], world: World) -> Callable[..., t
 
 @pytest.fixture
 def train(train_in: Any, tmp_path: Path) -> Any:
-    """Does so in a folder of the test's own."""
+    """Train in a folder of the test."""
 
     def train(config: PipelineConfig, folder: str = "run", stop_at: int = 0) -> tuple[Run, Points]:
         return train_in(tmp_path / folder, config, stop_at)
@@ -93,7 +93,7 @@ def train(train_in: Any, tmp_path: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def undisturbed(train_in: Any, make_config: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Points]:
-    """Folder and curve of the training `SHORT`, which nobody changes."""
+    """Folder and curve of the training `SHORT`, which no test changes."""
     folder = tmp_path_factory.mktemp("undisturbed")
     return folder, train_in(folder, make_config(train=SHORT))[1]
 
@@ -119,7 +119,7 @@ def test_packed_passes_of_any_size_make_the_same_update(train: Any, make_config:
         torch.testing.assert_close(found[256][1][name], tensor, rtol=1e-3, atol=1e-4)
 
 
-def test_a_stop_that_finds_no_room_tells_from_where_another_run_goes_on(
+def test_a_stop_that_finds_no_room_reports_from_where_another_run_resumes(
     pairs: tuple[TokenShards, DevSet], make_config: Any, world: World, tmp_path: Path
 ) -> None:
     config = make_config(train=SHORT)
@@ -132,16 +132,16 @@ def test_a_stop_that_finds_no_room_tells_from_where_another_run_goes_on(
 
 @pytest.fixture(params=[0, 1], ids=["at once", "an update late"])
 def lateness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outcomes of updates are looked at as on a CPU, or as on a GPU."""
+    """Outcomes of updates are read at once as on a CPU, or later as on a GPU."""
     monkeypatch.setitem(UPDATES_LATE, "cpu", request.param)
 
 
 @pytest.mark.usefixtures("lateness")
 @pytest.mark.parametrize("stop_at", [25, 33])
-def test_a_stopped_run_goes_on_with_the_same_curve_to_the_same_weights(
+def test_a_stopped_run_resumes_with_the_same_curve_to_the_same_weights(
     train: Any, make_config: Any, tmp_path: Path, undisturbed: tuple[Path, Points], stop_at: int
 ) -> None:
-    """Wherever it is stopped: between two points of the curve as well as at one."""
+    """Training may be stopped anywhere: between two points of the curve as well as at one."""
     config, (folder, expected) = make_config(train=SHORT), undisturbed
     _, before = train(config, stop_at=stop_at)
     _, after = train(config)
@@ -162,8 +162,10 @@ def test_a_finished_run_ends_at_once(
 
 
 def test_patience_ends_training(train: Any, make_config: Any) -> None:
-    """With steps too small to change a weight the dev loss stays: the first validation is the best. The stage's report
-    is made from the last point of the curve, which is that of the last update."""
+    """With steps too small to change a weight the dev loss stays, so that the first validation is the best.
+
+    The stage's report is made from the last point of the curve, which belongs to the last update.
+    """
     still = {"learning_rate_scale": 1e-30, "patience": 2, "validate_every": 10, "max_updates": 500}
     run, points = train(make_config(train=still))
     assert [point["update"] for point in points if "dev_loss" in point] == [10, 20, 30]
@@ -189,7 +191,7 @@ POISON = 600  # one piece more than the vocabulary has: no sentence of the tiny 
 
 @pytest.fixture
 def corpus_with(tiny: dict[str, Artifact], tmp_path: Path) -> Callable[..., TokenShards]:
-    """The tiny corpus with further pairs of ids behind it, from a corpus called poison."""
+    """Make the tiny corpus with more pairs of ids behind it, from a corpus called poison."""
 
     def write(sources: list[list[int]], targets: list[list[int]]) -> TokenShards:
         table = pq.read_table(tiny["encode"].path / "train-00000.parquet")
@@ -205,7 +207,7 @@ def corpus_with(tiny: dict[str, Artifact], tmp_path: Path) -> Callable[..., Toke
 
 @pytest.fixture
 def watch(pairs: tuple[TokenShards, DevSet], world: World, tmp_path: Path) -> Any:
-    """Trains to the end; the trainer, what it told, and what the watchdog noted."""
+    """Train to the end. Return the trainer, its log, and the notes of the watchdog."""
 
     def run(config: PipelineConfig, shards: TokenShards, ruin: float = 0.0) -> tuple[Trainer, Remembering, Points]:
         (tmp_path / "run").mkdir()
@@ -225,7 +227,7 @@ def watch(pairs: tuple[TokenShards, DevSet], world: World, tmp_path: Path) -> An
 def test_a_pair_that_ruins_the_loss_is_passed_by(
     watch: Any, corpus_with: Any, make_config: Any, tmp_path: Path
 ) -> None:
-    """One source sentence holds a piece whose embedding is no number; the last checkpoint knows nothing of it."""
+    """One source sentence holds a piece whose embedding is not a number, which would ruin all weights."""
     train = SHORT | {"max_updates": 100, "validate_every": 10, "checkpoint_every": 10, "keep_best": 2}
     wild = {"learning_rate_scale": 16.0, "keep_checkpoints": 2}  # so that the best are not the last
     config = make_config(train=train | wild, model={"tied_embeddings": "none"})
@@ -252,7 +254,7 @@ def test_a_pair_that_ruins_the_loss_is_passed_by(
 
 
 class Ruining(Remembering):
-    """Ruins the weights right before a checkpoint is saved: after the validation of its update, the first time."""
+    """Listener that ruins the weights just before a checkpoint is saved, after the validation of its update, once."""
 
     def __init__(self, model: Transformer, update: int) -> None:
         super().__init__()
@@ -291,7 +293,7 @@ def test_a_checkpoint_that_was_saved_too_late_is_given_up(
 def test_a_full_disk_costs_no_training_that_goes_back(
     pairs: tuple[TokenShards, DevSet], make_config: Any, world: World, tmp_path: Path
 ) -> None:
-    """The system refuses any longer file from an update of NaN until training says that it cannot write."""
+    """From an update of NaN on, the system refuses longer files, until training reports that it cannot write."""
     config = make_config(train=SHORT)
     model = Transformer(config.model, pairs[0].vocab_size)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -308,7 +310,7 @@ def test_a_full_disk_costs_no_training_that_goes_back(
     def fill() -> bool:
         if trainer.progress.update == 30 and not full:
             full.append(30)
-            trainer._checkpoints.wait()  # that of update 25 is on disk, however busy the machine is
+            trainer._checkpoints.wait()  # the checkpoint of update 25 is on disk, however busy the machine is
             ruin(model)
             resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
         return False
@@ -324,7 +326,7 @@ def test_a_full_disk_costs_no_training_that_goes_back(
 
 
 def test_an_update_of_noise_is_passed_by(watch: Any, corpus_with: Any, make_config: Any) -> None:
-    """Pairs of random pieces, of a length that no other pairs have, so that they come together."""
+    """Pairs of random pieces with a unique length, so that they are in one batch."""
     draw = np.random.default_rng(1)
     noise = [[*draw.integers(4, 600, 62).tolist(), 3] for _ in range(16)]
     watched = {
@@ -346,7 +348,7 @@ def test_an_update_of_noise_is_passed_by(watch: Any, corpus_with: Any, make_conf
 
 
 def test_the_gradient_is_clipped(train: Any, make_config: Any, pairs: tuple[TokenShards, DevSet]) -> None:
-    """With an epsilon far above the gradient, Adam's first step is the gradient times rate / epsilon."""
+    """If epsilon is far above the gradient, the first step of Adam is the gradient times rate / epsilon."""
     epsilon, rate = 1e3, 100.0
     one = {"max_updates": 1, "warmup_updates": 1, "adam_epsilon": epsilon, "learning_rate_scale": rate * 16**0.5}
 

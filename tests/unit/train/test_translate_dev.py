@@ -1,4 +1,4 @@
-"""Validations translate what a registered model would translate, and score it as a registered model is scored."""
+"""Validations translate like a registered model, and are scored like a registered model."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,10 @@ def tokenizers(tiny: dict[str, Artifact]) -> Tokenizers:
 
 @pytest.fixture
 def model(tokenizers: Tokenizers, make_config: Any) -> Transformer:
-    """Random weights; three times as large, they have opinions, and translate each sentence in another way."""
+    """Model with random weights.
+
+    They are three times as large as usual, so that each sentence is translated differently.
+    """
     torch.manual_seed(1)
     model = Transformer(make_config().model, tokenizers.target.vocab_size)
     with torch.no_grad():
@@ -48,7 +51,7 @@ def samples(said: list[str]) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_translations_and_scores_are_those_of_a_registered_model(
+def test_translations_and_scores_match_a_registered_model(
     tiny: dict[str, Artifact],
     tokenizers: Tokenizers,
     model: Transformer,
@@ -56,11 +59,11 @@ def test_translations_and_scores_are_those_of_a_registered_model(
     world: World,
     beam_size: int,
 ) -> None:
-    """Half of the references are what the model says, so that there is something to score."""
+    """Half of the references are the model's own translations, so that the score is not zero."""
     text = text_of(tiny["split"].path)
     registered = Translator(TorchStepper(model), tokenizers, SearchConfig(beam_size=beam_size))
     lines = [one.text for one in registered.translate(text["source"].to_list())]
-    assert len(set(lines)) > text.height // 2, "a model that says the same of everything would prove nothing"
+    assert len(set(lines)) > text.height // 2, "a model that translates everything alike would prove nothing"
     references = [*lines[::2], *text["target"][1::2]]
     pairs = DevText(text["source"].to_list(), references, range(1, text.height + 1))
     config = make_config(train={"dev_sentences": 100, "dev_beam_size": beam_size, "dev_samples": 100}).train
@@ -73,7 +76,7 @@ def test_translations_and_scores_are_those_of_a_registered_model(
     assert [sample[1:] for sample in samples(said)] == list(zip(*shown, strict=True))
 
 
-def test_training_goes_on_with_dropout(
+def test_training_continues_with_dropout(
     tiny: dict[str, Artifact], tokenizers: Tokenizers, model: Transformer, make_config: Any, world: World
 ) -> None:
     config = make_config(train={"dev_sentences": 2}).train

@@ -1,4 +1,4 @@
-"""The watchdog: what is trouble, and what is not."""
+"""The watchdog: losses that it stops, and losses that it accepts."""
 
 import math
 from pathlib import Path
@@ -62,7 +62,10 @@ def test_spikes_may_be_ignored() -> None:
 
 
 def note(folder: Path, *incidents: tuple[int, int, int, int | None]) -> None:
-    """Each an update, its epoch, its number there, and where training went back to; in a process of its own."""
+    """Write incidents in another process.
+
+    Each is an update, its epoch, its number there, and the update to return to.
+    """
     noted = Incidents(folder, print)
     for update, epoch, number, back_to in incidents:
         noted.note({"update": update, "epoch": epoch, "number": number, "back_to": back_to})
@@ -79,9 +82,9 @@ def test_all_updates_since_the_checkpoint_are_passed_by(tmp_path: Path) -> None:
 def test_what_a_killed_run_comes_to_again_counts_once(tmp_path: Path) -> None:
     note(tmp_path, (150, 0, 149, 100), (230, 0, 280, 200))
     with (tmp_path / "incidents.jsonl").open("a") as file:
-        file.write('{"update": 9')  # it was killed here, and goes on from the checkpoint of update 200
+        file.write('{"update": 9')  # it was killed here, and resumes from the checkpoint of update 200
     assert updates_passed_by(tmp_path) == 80
     note(tmp_path, (230, 0, 280, 200))
     assert updates_passed_by(tmp_path) == 80
-    note(tmp_path, (150, 0, 149, 100))  # and now from that of 100
+    note(tmp_path, (150, 0, 149, 100))  # and now from the checkpoint of update 100
     assert updates_passed_by(tmp_path) == 50

@@ -12,6 +12,6 @@ plan.py        applies all filters, step by step, to a table of pairs
 """
 
 from nmt_core.corpus.cleaning.filters.base import Filter, Step
-from nmt_core.corpus.cleaning.filters.plan import judge, knobs, steps
+from nmt_core.corpus.cleaning.filters.plan import judge, remedies, steps
 
-__all__ = ["Filter", "Step", "judge", "knobs", "steps"]
+__all__ = ["Filter", "Step", "judge", "remedies", "steps"]

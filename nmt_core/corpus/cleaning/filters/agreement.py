@@ -73,7 +73,7 @@ def near_copy(config: FilterConfig) -> Filter:
     return Filter("near_copy", "clean.max_copied_share", most > config.max_copied_share, most.round(2), scale)
 
 
-def _same_items(reason: str, knob: str, sign: str, items: Callable[[pl.Expr], pl.Expr]) -> Filter:
+def _same_items(reason: str, option: str, sign: str, items: Callable[[pl.Expr], pl.Expr]) -> Filter:
     """Return a filter that requires the same items on both sides, each equally often, in any order.
 
     Items are extracted only where a side matches `sign`, a regular expression that is fast and rarely matches.
@@ -82,7 +82,7 @@ def _same_items(reason: str, knob: str, sign: str, items: Callable[[pl.Expr], pl
     source, target = (items(pl.when(may_differ).then(pl.col(side))).list.sort() for side in SIDES)
     unlike = source.list.set_symmetric_difference(target)
     shown = pl.when(unlike.list.len() > 0).then(unlike).otherwise(pl.concat_list(source, target)).list.sort()
-    return Filter(reason, knob, source != target, shown.list.join(" ").str.head(_SHOWN_CHARACTERS))
+    return Filter(reason, option, source != target, shown.list.join(" ").str.head(_SHOWN_CHARACTERS))
 
 
 def _placeholders() -> Filter:
@@ -113,8 +113,8 @@ def _numbers() -> Filter:
 
 def _addresses() -> Filter:
     def items(text: pl.Expr) -> pl.Expr:
-        found = text.str.extract_all(_ADDRESS)
-        return found.list.eval(pl.element().str.to_lowercase().str.strip_chars_end(_BEHIND_ADDRESS))
+        addresses = text.str.extract_all(_ADDRESS)
+        return addresses.list.eval(pl.element().str.to_lowercase().str.strip_chars_end(_BEHIND_ADDRESS))
 
     return _same_items("addresses_differ", "clean.addresses_must_match", r"://|www\.|@", items)
 

@@ -28,7 +28,7 @@ class Filter:
 
     reason: str
     """Name of the reason in reports and in the table of dropped pairs."""
-    knob: str
+    remedy: str
     """Option to change in order to keep more pairs, as a dotted key of the recipe, or advice."""
     drop: pl.Expr
     """Boolean over the columns source, target, source_key, target_key and the step's measures. Null keeps the pair."""

@@ -51,12 +51,14 @@ class _Identification:
 
 def _verdicts(rules: CleanRules) -> dict[Side, pl.Expr]:
     """Return the verdict on each side whose language is identified, as `language_id.VERDICT`."""
-    found: dict[Side, pl.Expr] = {}
+    verdicts: dict[Side, pl.Expr] = {}
     for side in rules.sides:
         if identifier := _identifier_of(rules, side):
             function = _Identification(identifier, side)
-            found[side] = pl.struct(SIDES).map_batches(function, return_dtype=language_id.VERDICT, is_elementwise=True)
-    return found
+            verdicts[side] = pl.struct(SIDES).map_batches(
+                function, return_dtype=language_id.VERDICT, is_elementwise=True
+            )
+    return verdicts
 
 
 def _identifier_of(rules: CleanRules, side: Side) -> language_id.Identifier | identifiers.ByRecipe | None:

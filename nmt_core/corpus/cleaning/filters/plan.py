@@ -28,8 +28,8 @@ def steps(rules: CleanRules) -> list[Step]:
     plain = Step([*of_form, *agreement.filters(rules)], form.measures(rules))
     lists = Step(word_lists.filters(rules))
     external = outside.steps(rules) if _has_both(rules) else []
-    found = [plain, *_of_words(rules), lists, *language.steps(rules), *external]
-    return [step for step in found if step.filters]
+    all_steps = [plain, *_of_words(rules), lists, *language.steps(rules), *external]
+    return [step for step in all_steps if step.filters]
 
 
 def _has_both(rules: CleanRules) -> bool:
@@ -41,21 +41,21 @@ def _of_words(rules: CleanRules) -> Iterator[Step]:
     config = rules.thresholds
     if characters := repetition.repeated_characters(rules):
         yield Step([characters])
-    asked = []
+    active = []
     if config.max_copied_share < 1 and _has_both(rules):
-        asked.append(agreement.near_copy(config))
+        active.append(agreement.near_copy(config))
     if words := repetition.repeated_words(rules):
-        asked.append(words)
-    yield Step(asked, [normalize.words(pl.col(side)).alias(f"{side}_words") for side in rules.sides])
+        active.append(words)
+    yield Step(active, [normalize.words(pl.col(side)).alias(f"{side}_words") for side in rules.sides])
 
 
-def knobs(rules: CleanRules) -> dict[str, str]:
+def remedies(rules: CleanRules) -> dict[str, str]:
     """Return the option to change in order to keep more pairs, by reason.
 
     Raises:
         ConfigError: a scorer or an external filter cannot be loaded.
     """
-    return {rule.reason: rule.knob for step in steps(rules) for rule in step.filters}
+    return {rule.reason: rule.remedy for step in steps(rules) for rule in step.filters}
 
 
 def judge(pairs: pl.LazyFrame, rules: CleanRules) -> pl.LazyFrame:
@@ -103,11 +103,11 @@ def _verdicts(table: pl.DataFrame, plan: Sequence[Step], added: Columns) -> pl.D
         measured = left.lazy()
         for measure in step.measures:
             measured = measured.with_columns(measure)
-        asked = measured.with_columns(reason=_reason(step.filters)).collect()
-        dropped = asked.filter(pl.col("reason").is_not_null())
+        judged = measured.with_columns(reason=_reason(step.filters)).collect()
+        dropped = judged.filter(pl.col("reason").is_not_null())
         settled.extend(_valued(dropped.filter(reason=rule.reason), rule) for rule in step.filters)
-        kept = [name for name in asked.columns if name in looked_at.columns or name in added or name == "row"]
-        left = asked.filter(pl.col("reason").is_null()).select(kept).drop("reason")
+        kept = [name for name in judged.columns if name in looked_at.columns or name in added or name == "row"]
+        left = judged.filter(pl.col("reason").is_null()).select(kept).drop("reason")
     verdicts = pl.concat([_only(part, added) for part in (*settled, left)])
     return verdicts.sort("row").drop("row")
 
@@ -120,9 +120,9 @@ def _only(table: pl.DataFrame, added: Columns) -> pl.DataFrame:
     return table.select("row", *columns)
 
 
-def _reason(asked: Sequence[Filter]) -> pl.Expr:
+def _reason(filters: Sequence[Filter]) -> pl.Expr:
     """Return the reason of the first filter that drops the pair, or null if all keep it."""
-    return pl.coalesce(*(pl.when(rule.drop).then(pl.lit(rule.reason)) for rule in asked))
+    return pl.coalesce(*(pl.when(rule.drop).then(pl.lit(rule.reason)) for rule in filters))
 
 
 def _valued(dropped: pl.DataFrame, rule: Filter) -> pl.DataFrame:

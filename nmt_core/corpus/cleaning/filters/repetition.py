@@ -102,10 +102,10 @@ def _repeats(column: pl.Expr, lists_of: Callable[[pl.Series], _Lists], lengths: 
 
     def find(series: pl.Series) -> pl.Series:
         lists = lists_of(series)
-        found = np.zeros(len(series), bool)
+        repeats = np.zeros(len(series), bool)
         for length in lengths:
-            found[lists.repeating(length, times)] = True
-        return pl.Series(series.name, found)
+            repeats[lists.repeating(length, times)] = True
+        return pl.Series(series.name, repeats)
 
     return column.map_batches(find, return_dtype=pl.Boolean)
 

@@ -28,23 +28,23 @@ def read(clean: CleanConfig, languages: LanguagesConfig) -> dict[str, pl.DataFra
     Raises:
         ConfigError: a list cannot be read or is empty.
     """
-    found: dict[str, pl.DataFrame] = {}
+    phrases: dict[str, pl.DataFrame] = {}
     for side, language in languages_by_side(languages).items():
-        knob = f"{side}_word_list"
-        if file := getattr(clean, knob):
-            found[side] = pl.DataFrame({"phrase": _phrases(file, f"clean.{knob}", Spelling.of(clean, language))})
-    return found
+        option = f"{side}_word_list"
+        if file := getattr(clean, option):
+            phrases[side] = pl.DataFrame({"phrase": _phrases(file, f"clean.{option}", Spelling.of(clean, language))})
+    return phrases
 
 
 def filters(rules: CleanRules) -> list[Filter]:
     """Return one filter for each side that has a list. The list is read when the first sentence is checked."""
-    asked = []
+    active = []
     for side in rules.sides:
         if getattr(rules.clean, f"{side}_word_list"):
             phrases = functools.partial(_placed, rules.word_lists.get(side, ""))
-            found = _found(pl.col(side), phrases)
-            asked.append(Filter(f"{side}_word_list", f"clean.{side}_word_list", found.is_not_null(), found))
-    return asked
+            phrase = _found(pl.col(side), phrases)
+            active.append(Filter(f"{side}_word_list", f"clean.{side}_word_list", phrase.is_not_null(), phrase))
+    return active
 
 
 @functools.lru_cache(maxsize=8)
@@ -53,17 +53,17 @@ def _placed(url: str) -> list[str]:
     return storage.read(url)["phrase"].to_list()
 
 
-def _phrases(file: str, knob: str, spelling: Spelling) -> tuple[str, ...]:
+def _phrases(file: str, option: str, spelling: Spelling) -> tuple[str, ...]:
     try:
         lines = Path(file).read_bytes().decode("utf-8-sig").split("\n")
     except OSError as error:
-        raise ConfigError(f"{knob}={file!r}: {error.strerror}: name a file that can be read") from None
+        raise ConfigError(f"{option}={file!r}: {error.strerror}: name a file that can be read") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{knob}={file!r}: byte {error.start} is not UTF-8: save the file as UTF-8") from None
+        raise ConfigError(f"{option}={file!r}: byte {error.start} is not UTF-8: save the file as UTF-8") from None
     phrases = normalize.normalise(pl.Series(lines), *spelling).str.to_lowercase()
     kept = tuple(phrases.filter(phrases != "").unique(maintain_order=True))
     if not kept:
-        raise ConfigError(f"{knob}={file!r}: the file holds no words: add one a line, or leave {knob} empty")
+        raise ConfigError(f"{option}={file!r}: the file holds no words: add one a line, or leave {option} empty")
     return kept
 
 
@@ -76,8 +76,8 @@ def _found(text: pl.Expr, phrases: Callable[[], list[str]]) -> pl.Expr:
         held = lower.gather(rows)
         hits = held.str.extract_many(phrases(), overlapping=True).to_list()
         first = [
-            next((phrase for phrase in found if _is_whole(phrase, sentence)), None)
-            for sentence, found in zip(held.to_list(), hits, strict=True)
+            next((phrase for phrase in candidates if _is_whole(phrase, sentence)), None)
+            for sentence, candidates in zip(held.to_list(), hits, strict=True)
         ]
         nothing = pl.repeat(None, len(series), dtype=pl.String, eager=True)
         return nothing.scatter(rows, pl.Series(first, dtype=pl.String)).rename(series.name)

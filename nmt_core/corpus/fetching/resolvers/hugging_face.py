@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import quote
 
-from nmt_core.corpus.fetching.addresses import Resolution, WantedFile
+from nmt_core.corpus.fetching.addresses import RequestedFile, Resolution
 from nmt_core.corpus.fetching.resolvers.question import Question
 from nmt_core.errors import DataError
 
@@ -40,25 +40,27 @@ def resolve(question: Question) -> Resolution:
     page = f"{hub}/datasets/{name}"
     known = _COMMIT.search(question.known[0]) if question.known else None
     if not question.ask:
-        return Resolution(tuple(WantedFile(file, "both", sha256=question.sha256) for file in question.known), url=page)
+        return Resolution(
+            tuple(RequestedFile(file, "both", sha256=question.sha256) for file in question.known), url=page
+        )
     about = f"{hub}/api/datasets/{name}/revision/{known[1] if known else quote(revision, safe='')}"
     info, _ = question.ask(about)
     if not (isinstance(info, dict) and isinstance(info.get("sha"), str)):
         raise _unexpected(question.address, about, info)
-    told = info.get("cardData")
-    card = told if isinstance(told, dict) else {}
+    card_data = info.get("cardData")
+    card = card_data if isinstance(card_data, dict) else {}
     files = _parquet_files(question, f"{hub}/api/datasets/{name}/tree/{info['sha']}?recursive=true")
     files = {path: sha256 for path, sha256 in files.items() if _fits(path, pattern)}
     _refuse(question.address, sorted(files), pattern)
     if question.sha256 and len(files) > 1:
         raise DataError(f"{question.address}: {len(files)} files, which one sha256 cannot describe: remove sha256")
-    wanted = [
-        WantedFile(f"{page}/resolve/{info['sha']}/{quote(path)}", "both", sha256=question.sha256 or sha256)
+    requested = [
+        RequestedFile(f"{page}/resolve/{info['sha']}/{quote(path)}", "both", sha256=question.sha256 or sha256)
         for path, sha256 in sorted(files.items())
     ]
     licence = card.get("license") or ""
     return Resolution(
-        tuple(wanted),
+        tuple(requested),
         licence=", ".join(licence) if isinstance(licence, list) else str(licence),
         citation=str(info.get("citation") or ""),
         url=page,
@@ -68,16 +70,16 @@ def resolve(question: Question) -> Resolution:
 def _parquet_files(question: Question, address: str) -> dict[str, str]:
     """Return the path and sha256 (empty if the hub gives none) of every Parquet file, over all pages of the list."""
     assert question.ask
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     while address:
-        asked = address
-        entries, address = question.ask(asked)
+        requested = address
+        entries, address = question.ask(requested)
         if not (isinstance(entries, list) and all(_is_file_entry(entry) for entry in entries)):
-            raise _unexpected(question.address, asked, entries)
+            raise _unexpected(question.address, requested, entries)
         for entry in entries:
             if entry["path"].endswith(".parquet"):
-                found[entry["path"]] = (entry.get("lfs") or {}).get("oid", "")
-    return found
+                hashes[entry["path"]] = (entry.get("lfs") or {}).get("oid", "")
+    return hashes
 
 
 def _is_file_entry(entry: object) -> bool:
@@ -85,10 +87,10 @@ def _is_file_entry(entry: object) -> bool:
     return isinstance(entry, dict) and isinstance(entry.get("path"), str) and isinstance(entry.get("lfs") or {}, dict)
 
 
-def _unexpected(address: str, asked: str, answer: Any) -> DataError:
+def _unexpected(address: str, requested: str, answer: Any) -> DataError:
     shown = json.dumps(answer)
     return DataError(
-        f"{address}: {asked} answered {shown[:_SHOWN]}{'...' if len(shown) > _SHOWN else ''}, which is not an "
+        f"{address}: {requested} answered {shown[:_SHOWN]}{'...' if len(shown) > _SHOWN else ''}, which is not an "
         "answer of the hub: check HF_ENDPOINT, or name the files by their https: addresses"
     )
 

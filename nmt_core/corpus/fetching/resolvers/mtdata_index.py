@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_core.config import SIDES, Side
-from nmt_core.corpus.fetching.addresses import Resolution, WantedFile
+from nmt_core.corpus.fetching.addresses import RequestedFile, Resolution
 from nmt_core.corpus.fetching.resolvers.question import Question
 from nmt_core.errors import DataError
 from nmt_core.formats.languages import same_language
@@ -37,11 +37,11 @@ def resolve(question: Question) -> Resolution:
     """
     ids = {other.partition(":")[2] for other in question.others if other.startswith("mtdata:")} | {question.rest}
     with _ONE_AT_A_TIME:
-        found = _look_up(tuple(sorted(ids)))[question.rest]
-    if "close" in found:
-        hint = f"did you mean {', '.join(found['close'])}? " if found["close"] else ""
+        entry = _look_up(tuple(sorted(ids)))[question.rest]
+    if "close" in entry:
+        hint = f"did you mean {', '.join(entry['close'])}? " if entry["close"] else ""
         raise DataError(f"{question.address}: mtdata has no such id: {hint}`mtdata list` lists them all")
-    return resolution_of(found, question)
+    return resolution_of(entry, question)
 
 
 def resolution_of(entry: dict[str, Any], question: Question) -> Resolution:
@@ -60,11 +60,13 @@ def resolution_of(entry: dict[str, Any], question: Question) -> Resolution:
             f"`mtdata get`, and name the files"
         )
     if len(addresses) == 2:
-        files = [WantedFile(address, side) for address, side in zip(addresses, sides, strict=True)]
+        files = [RequestedFile(address, side) for address, side in zip(addresses, sides, strict=True)]
     elif form in _ONE_FILE_FOR_BOTH or len(members) < 2:
-        files = [WantedFile(addresses[0], "both", member=member) for member in members or [""]]
+        files = [RequestedFile(addresses[0], "both", member=member) for member in members or [""]]
     else:
-        files = [WantedFile(addresses[0], side, member=member) for side, member in zip(sides, members[:2], strict=True)]
+        files = [
+            RequestedFile(addresses[0], side, member=member) for side, member in zip(sides, members[:2], strict=True)
+        ]
     files.sort(key=lambda file: (*SIDES, "both").index(file.side))
     columns = {}
     if entry["cols"] or "tsv" in form or form == "csvwithheader":

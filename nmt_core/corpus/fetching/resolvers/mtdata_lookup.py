@@ -13,12 +13,12 @@ def look_up(name: str, index: Any) -> dict[str, Any]:
     from mtdata.entry import DatasetId
 
     try:
-        wanted = DatasetId.parse(name)
+        dataset = DatasetId.parse(name)
     except Exception:  # it raises exceptions of many types
-        wanted = None
-    if wanted not in index.entries:
+        dataset = None
+    if dataset not in index.entries:
         return {"close": _like(name, [str(known) for known in index.entries])}
-    entry = index.entries[wanted]
+    entry = index.entries[dataset]
     return {
         "languages": [str(language.lang) for language in entry.did.langs],
         "url": entry.url,

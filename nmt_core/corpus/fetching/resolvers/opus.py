@@ -6,7 +6,7 @@ opus:Corpus/version/en-pt_BR names the languages as OPUS does, where it distingu
 import re
 
 from nmt_core.config import SIDES
-from nmt_core.corpus.fetching.addresses import Resolution, WantedFile
+from nmt_core.corpus.fetching.addresses import RequestedFile, Resolution
 from nmt_core.corpus.fetching.resolvers.question import Question
 from nmt_core.errors import DataError
 from nmt_core.formats.languages import same_language
@@ -43,7 +43,7 @@ def resolve(question: Question) -> Resolution:
     candidates = [f"{folder}/{first}-{second}.txt.zip", f"{folder}/{second}-{first}.txt.zip"]
     candidates.sort(key=lambda address: address not in question.known)
     files = tuple(
-        WantedFile(candidates[0], side, member=f"*.{language}", sha256=question.sha256, otherwise=candidates[1])
+        RequestedFile(candidates[0], side, member=f"*.{language}", sha256=question.sha256, otherwise=candidates[1])
         for side, language in zip(SIDES, languages, strict=True)
     )
     url = f"{_PAGE}/{corpus}/corpus/version/{corpus}"

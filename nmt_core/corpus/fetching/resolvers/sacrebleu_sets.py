@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from nmt_core.config import SIDES
-from nmt_core.corpus.fetching.addresses import Resolution, WantedFile
+from nmt_core.corpus.fetching.addresses import RequestedFile, Resolution
 from nmt_core.corpus.fetching.resolvers.question import Question
 from nmt_core.errors import DataError
 from nmt_core.formats import FileSide
@@ -57,27 +57,27 @@ def _find(question: Question) -> tuple[Any, str]:
         hint = f"did you mean {close[0]}? " if close else ""
         raise DataError(f"{question.address}: sacreBLEU knows no such test set: {hint}`sacrebleu --list` lists them")
     dataset = DATASETS[name]
-    wanted = [pair] if pair else []
-    wanted += [f"{source}-{target}", f"{target}-{source}"]
+    candidates = [pair] if pair else []
+    candidates += [f"{source}-{target}", f"{target}-{source}"]
     if pair and sorted(pair.split("-")) != sorted((source, target)):
         raise DataError(f"{question.address}: the recipe is from {source} to {target}: name the set of these languages")
-    found = next((candidate for candidate in wanted if candidate in dataset.langpairs), "")
-    if not found:
+    langpair = next((candidate for candidate in candidates if candidate in dataset.langpairs), "")
+    if not langpair:
         raise DataError(
             f"{question.address}: {name} is not in {source} and {target}, but in {', '.join(dataset.langpairs)}: name "
             "another test set"
         )
-    return dataset, found
+    return dataset, langpair
 
 
-def _wanted(dataset: Any, path: str, side: FileSide, question: Question) -> WantedFile:
+def _wanted(dataset: Any, path: str, side: FileSide, question: Question) -> RequestedFile:
     """Return the file that holds a path of sacreBLEU's table: the path itself, or an archive that contains it."""
     md5s = dataset.md5 or [""] * len(dataset.data)
     archives = []
     for address, md5 in zip(dataset.data, md5s, strict=True):
         name = PurePosixPath(address).name
         if path == f"{dataset.name.replace('/', '_')}.{name}":
-            return WantedFile(address, side, md5=md5)
+            return RequestedFile(address, side, md5=md5)
         if name.endswith(_ARCHIVES):
             archives.append((name, address, md5))
     folder = PurePosixPath(path).parts[0]
@@ -88,4 +88,4 @@ def _wanted(dataset: Any, path: str, side: FileSide, question: Question) -> Want
             "`sacrebleu`, and name the files"
         )
     _, address, md5 = fitting[0]
-    return WantedFile(address, side, member=glob.escape(path), md5=md5)
+    return RequestedFile(address, side, member=glob.escape(path), md5=md5)

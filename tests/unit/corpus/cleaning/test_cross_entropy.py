@@ -1,4 +1,4 @@
-"""Pairs like the text of a domain score more than others, and those below the least score go, by that reason."""
+"""Pairs like the text of a domain score higher than others, and pairs below the minimum score are dropped."""
 
 import random
 from collections.abc import Callable, Sequence

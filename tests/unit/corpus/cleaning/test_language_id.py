@@ -181,7 +181,7 @@ def test_words_that_are_on_both_sides_say_nothing() -> None:
 
 
 def test_names_that_are_on_both_sides_do_not_make_a_line_long() -> None:
-    """What a line has of its own is short. A line that also has much of its own is judged as a whole."""
+    """The words that only one side has are few. A line that also has many of them is judged as a whole."""
     beside = pl.Series(["Auto broadband", "Matthias Richter", "Bluetooth devices are not found"])
     text = pl.Series(["broadband otomaatik ah", "Matthias Richter", "Bluetooth-Geräte werden nicht gefunden"])
 

@@ -1,4 +1,4 @@
-"""The language model gives what its formula gives, word by word, and its probabilities add up."""
+"""The language model gives the probability of its formula, word by word, and its probabilities sum to 1."""
 
 import math
 from collections import Counter
@@ -25,7 +25,7 @@ def numbered(texts: list[list[str]], order: int) -> Sentences:
 
 
 class Plain:
-    """The same with dictionaries."""
+    """Plain implementation with dictionaries."""
 
     def __init__(self, texts: list[list[str]], order: int) -> None:
         self.order, self.counts = order, [Counter[Gram]() for _ in range(order)]

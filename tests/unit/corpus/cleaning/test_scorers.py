@@ -32,7 +32,7 @@ number = 3
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A package as pip installs it: a module, and a folder that names its entry points."""
+    """Make a package as pip installs it: a module, and a folder that names its entry points."""
     name = f"scorers_{tmp_path.name}"
     (tmp_path / f"{name}.py").write_text(PACKAGE, encoding="utf-8")
     info = tmp_path / f"{name}-1.0.dist-info"
@@ -73,8 +73,8 @@ def test_what_is_no_series(package: str) -> None:
 
 def test_a_changed_function_has_another_version(package: str, tmp_path: Path) -> None:
     def identity() -> object:
-        knobs = {"scores": [{"scorer": f"{package}:score"}], "filters": [f"{package}:drop"]}
-        return clean.identity(PipelineConfig.model_validate({"name": "t", "corpus": {"toy": {}}, "clean": knobs}))
+        options = {"scores": [{"scorer": f"{package}:score"}], "filters": [f"{package}:drop"]}
+        return clean.identity(PipelineConfig.model_validate({"name": "t", "corpus": {"toy": {}}, "clean": options}))
 
     before = identity()
     assert identity() == before
@@ -171,8 +171,8 @@ def test_a_command_that_is_none(command: str) -> None:
 
 def test_the_command_line_decides_the_result() -> None:
     def identity(command: str) -> object:
-        knobs = {"scores": [{"scorer": "x", "command": command}]}
-        return clean.identity(PipelineConfig.model_validate({"name": "t", "corpus": {"toy": {}}, "clean": knobs}))
+        options = {"scores": [{"scorer": "x", "command": command}]}
+        return clean.identity(PipelineConfig.model_validate({"name": "t", "corpus": {"toy": {}}, "clean": options}))
 
     assert identity("score --model a") != identity("score --model b")
 
@@ -199,7 +199,7 @@ def test_a_program_that_is_changed_changes_the_result(tmp_path: Path, command: s
 def test_a_program_that_is_found_on_the_path_counts_without_the_interpreter_of_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Console scripts name the Python of their environment, which is another one on each machine."""
+    """Console scripts name the Python of their environment, which differs between machines."""
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     program = tmp_path / "score-pairs"
     found = []

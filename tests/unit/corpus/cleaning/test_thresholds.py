@@ -15,15 +15,15 @@ LEVELS = [
 ]
 
 
-def rules(corpus: str, languages: LanguagesConfig = ENGLISH_KOREAN, **knobs: Any) -> CleanRules:
-    return rules_for(CleanConfig.model_validate(knobs), languages, corpus)
+def rules(corpus: str, languages: LanguagesConfig = ENGLISH_KOREAN, **options: Any) -> CleanRules:
+    return rules_for(CleanConfig.model_validate(options), languages, corpus)
 
 
 def values(found: CleanRules) -> tuple[int, int, float]:
     return found.thresholds.max_words, found.thresholds.min_words, found.thresholds.max_length_ratio
 
 
-def test_the_narrower_level_wins_knob_by_knob() -> None:
+def test_the_narrower_level_wins_option_by_option() -> None:
     english_german = LanguagesConfig(source="en", target="de")
 
     assert values(rules("web", overrides=LEVELS)) == (4, 3, 2)

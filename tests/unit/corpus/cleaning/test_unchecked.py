@@ -9,7 +9,7 @@ def test_languages_that_every_filter_knows_need_no_note() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "knobs", "found"),
+    ("code", "options", "found"),
     [
         ("ast", {}, ["clean.min_language_probability"]),
         ("tlh", {}, ["clean.min_language_probability", "clean.min_script_share"]),
@@ -19,13 +19,13 @@ def test_languages_that_every_filter_knows_need_no_note() -> None:
         ("ve", {}, ["clean.min_language_probability"]),
     ],
 )
-def test_what_is_not_looked_at_is_said(code: str, knobs: dict[str, float], found: list[str]) -> None:
-    said = notes(CleanConfig.model_validate(knobs), LanguagesConfig(source="en", target=code))
+def test_what_is_not_looked_at_is_said(code: str, options: dict[str, float], found: list[str]) -> None:
+    said = notes(CleanConfig.model_validate(options), LanguagesConfig(source="en", target=code))
 
     assert len(said) == len(found)
-    for line, knob in zip(said, found, strict=True):
+    for line, option in zip(said, found, strict=True):
         assert line.startswith(f"{code}, the target side's language, ")
-        assert knob in line
+        assert option in line
 
 
 def test_either_side_may_be_unknown() -> None:

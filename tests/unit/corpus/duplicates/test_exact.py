@@ -34,7 +34,7 @@ def write_shards(folder: str, shards: Sequence[Sequence[Row]]) -> list[str]:
 def drops_of(
     folder: str, shards: Sequence[Sequence[Row]], config: CleanConfig, workers: Workers | None = None
 ) -> dict[int, Drop]:
-    """What is dropped, by place; each shard's drops must be its own, in order."""
+    """Return what is dropped, by place. The drops of each shard must be its own, in order."""
     urls = exact.deduplicate(write_shards(folder, shards), config, f"{folder}/scratch", workers or InProcess())
     found: dict[int, Drop] = {}
     for url, rows in zip(urls, shards, strict=True):
@@ -47,7 +47,7 @@ def drops_of(
 
 
 def one_after_the_other(shards: Sequence[Sequence[Row]], config: CleanConfig) -> dict[int, Drop]:
-    """The same in plain Python: sort, then count."""
+    """Find duplicates in plain Python: sort, then count."""
     rows = [row for shard in shards for row in shard]
     rounds = [
         (1, "duplicate", int(config.deduplicate != "none")),
@@ -72,7 +72,7 @@ def one_after_the_other(shards: Sequence[Sequence[Row]], config: CleanConfig) ->
 
 
 def spread(number: int) -> int:
-    """A key as hashes are: any of 64 bits. 0 to 2 stay small, so that one bucket holds several keys."""
+    """Return a key of 64 bits, like a hash. 0 to 2 stay small, so that one bucket holds several keys."""
     return number if number < 3 else number * 0x9E3779B97F4A7C15 % 2**64
 
 
@@ -167,8 +167,8 @@ def test_no_shards_have_no_drops(tmp_path: Path) -> None:
     assert exact.deduplicate([], CleanConfig(), str(tmp_path), InProcess()) == []
 
 
-def test_every_reason_has_a_knob_that_exists() -> None:
-    assert set(exact.KNOBS) == {"duplicate", "near_duplicate", "too_many_of_source", "too_many_of_target"}
-    for knob in exact.KNOBS.values():
-        section, name = knob.split(".")
+def test_every_reason_has_a_remedy_that_exists() -> None:
+    assert set(exact.REMEDIES) == {"duplicate", "near_duplicate", "too_many_of_source", "too_many_of_target"}
+    for remedy in exact.REMEDIES.values():
+        section, name = remedy.split(".")
         assert section == "clean" and name in CleanConfig.model_fields

@@ -25,7 +25,7 @@ def drops_of(
     scores: Sequence[float | None] = (),
     workers: Workers | None = None,
 ) -> dict[int, int]:
-    """Place of each near-copy, and of what stays in its stead; places count from 0 over all shards."""
+    """Return the place of each near-copy, and of the pair that is kept instead. Places count from 0 over all shards."""
     urls, first = [], 0
     for number, pairs in enumerate(shards):
         frame = pl.DataFrame(pairs, schema={"source": pl.String, "target": pl.String}, orient="row").select(
@@ -47,13 +47,13 @@ def drops_of(
 
 
 def random_pairs(count: int, seed: int) -> list[list[str]]:
-    """Words of pairs that share none, nearly."""
+    """Return random words of pairs, which share hardly any."""
     numbers = np.random.default_rng(seed).integers(0, 10**9, (count, 2 * WORDS_A_SIDE))
     return [[f"w{number}" for number in row] for row in numbers]
 
 
 def with_changes(words: list[list[str]], changes: int) -> list[list[str]]:
-    """The pairs with so many words of either side changed."""
+    """Return the pairs with this many words of either side changed."""
     return [[f"{word}x" if at < changes else word for at, word in enumerate(pair)] for pair in words]
 
 
@@ -103,7 +103,7 @@ def test_copies_are_found_and_others_are_not(tmp_path: Path, changes: int, least
     words = random_pairs(2500, seed=changes)
     others = with_changes(words, changes)
     for pair in others:
-        pair[0::2] = reversed(pair[0::2])  # else those without changes are copies, and no near-copies
+        pair[0::2] = reversed(pair[0::2])  # otherwise pairs without changes are copies, and not near-copies
 
     found = drops_of(tmp_path, [text(words), text(others)])
 
@@ -143,7 +143,7 @@ def test_the_best_of_several_stays(tmp_path: Path) -> None:
 
 
 def test_many_pairs_in_one_band_do_not_hide_one_another(tmp_path: Path) -> None:
-    """Many bands bring all these pairs together, for their one common word; but their likeness is a fifth."""
+    """Many bands bring all these pairs together because of their one common word, but their similarity is a fifth."""
     pairs = [("same", f"left{number} right{number}") for number in range(400)]
     near_copies = [(source, f"right{number} left{number}") for number, (source, _) in enumerate(pairs)]
 
@@ -176,7 +176,7 @@ def test_a_second_pass_drops_nothing(pairs: list[Pair], threshold: float, best: 
 
 @pytest.mark.parametrize("size", [120, 240, 4_000])
 def test_of_many_unlike_pairs_in_one_band_none_hides_a_copy(size: int) -> None:
-    """A group is done with others if it is small, and alone if it is large; a second one stands beside it here."""
+    """A small group is compared together with others, and a large one alone. A second group is beside it here."""
     rng = np.random.default_rng(size)
     signatures = np.tile(rng.integers(0, 2**64, (size // 2, 8), np.uint64), (3, 1))
     keys = np.repeat(np.array([1, 2], np.uint64), [size, size // 2])

@@ -14,7 +14,7 @@ from nmt_core.store import storage
 
 @dataclass(frozen=True)
 class Everyone:
-    """A round in which all of a key but the first go; it looks at what the shuffle brings it."""
+    """Round that drops all rows of a key except the first, and checks what the shuffle brings to it."""
 
     reason: str = "late"
     width: int = 3
@@ -35,7 +35,7 @@ class Everyone:
 
 @dataclass
 class Twice:
-    """Does each task twice, as a cluster does that has taken a worker for dead."""
+    """Workers that do each task twice, like a cluster that has taken a worker for dead."""
 
     count: int = 1
 
@@ -51,7 +51,7 @@ class Killed(BaseException):
 
 @dataclass
 class Mortal:
-    """Dies before one of its tasks."""
+    """Worker that dies before one of its tasks."""
 
     lives: int
     count: int = 1
@@ -83,7 +83,7 @@ def no_drops(folder: str, count: int) -> list[str]:
 
 
 def late_ones(shards: Sequence[str]) -> dict[int, int]:
-    """The same without any shuffle: the place of each drop, and of what stays in its stead."""
+    """Compute the same drops without any shuffle: the place of each drop, and of the pair that is kept instead."""
     first: dict[int, int] = {}
     rows = pl.concat([storage.read(shard) for shard in shards]).select("key", "place").iter_rows()
     return {place: first[key] for key, place in rows if first.setdefault(key, place) != place}

@@ -1,4 +1,4 @@
-"""A web server on the loopback that behaves, or misbehaves, as a test tells it to."""
+"""A web server on the loopback that behaves or misbehaves as a test requires."""
 
 import json
 import re
@@ -15,7 +15,7 @@ Answer = Callable[[Request], None]
 
 
 def answer(status: int, body: bytes = b"", **headers: str) -> Answer:
-    """A fixed answer; a header overrides the one that would be right."""
+    """Make a fixed answer. A header overrides the correct one."""
 
     def send(request: Request) -> None:
         request.send_response(status)
@@ -24,14 +24,17 @@ def answer(status: int, body: bytes = b"", **headers: str) -> Answer:
             if value:
                 request.send_header(name, value)
         request.end_headers()
-        with suppress(OSError):  # whoever asked may have gone
+        with suppress(OSError):  # the client may have gone
             request.wfile.write(body)
 
     return send
 
 
 def file(body: bytes, etag: str = '"one"', *, cut: int = 0, **headers: str) -> Answer:
-    """A file as a good server serves it, and its parts; with `cut`, the connection breaks after so many bytes."""
+    """Make the answers of a good server for a file and its parts.
+
+    With `cut`, the connection breaks after this many bytes.
+    """
 
     def send(request: Request) -> None:
         status, start, told = 200, 0, {"ETag": etag, "Content-Length": str(len(body))}
@@ -51,7 +54,7 @@ def file(body: bytes, etag: str = '"one"', *, cut: int = 0, **headers: str) -> A
 
 @dataclass
 class WebServer:
-    """Serves each path with the next of its answers; the last one is repeated."""
+    """Web server that serves each path with the next of its answers. The last answer is repeated."""
 
     answers: dict[str, list[Answer]] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
@@ -78,7 +81,7 @@ class WebServer:
         return f"http://127.0.0.1:{self.http.server_port}"
 
     def serve(self, path: str, *answers: Answer) -> str:
-        """Set the answers of a path; its address."""
+        """Set the answers of a path, and return its address."""
         self.answers[f"/{path}"] = list(answers) or [answer(404)]
         return f"{self.root}/{path}"
 
@@ -86,7 +89,7 @@ class WebServer:
         return self.serve(path, answer(200, json.dumps(content).encode(), Content_Type="application/json", **headers))
 
     def asked(self, header: str) -> list[str | None]:
-        """A header of each request so far."""
+        """Return the values of a header in the requests so far."""
         return [request.headers.get(header) for request in self.requests]
 
 
@@ -100,11 +103,11 @@ def web() -> Iterator[WebServer]:
 
 @pytest.fixture
 def good() -> Callable[..., Answer]:
-    """Makes the answer of a server that serves a file well."""
+    """Make the answer of a server that serves a file well."""
     return file
 
 
 @pytest.fixture
 def says() -> Callable[..., Answer]:
-    """Makes a fixed answer."""
+    """Make a fixed answer."""
     return answer

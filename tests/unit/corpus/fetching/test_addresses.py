@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from nmt_core.config import LanguagesConfig, ParallelCorpus
 from nmt_core.corpus.fetching import addresses
-from nmt_core.corpus.fetching.addresses import WantedFile
+from nmt_core.corpus.fetching.addresses import RequestedFile
 from nmt_core.errors import DataError
 
 ENGLISH_GERMAN = LanguagesConfig(source="en", target="de")
 
 
 def resolve(address: str, **more: str) -> list[tuple[str, str]]:
-    """Address and side of each file that an address means."""
+    """Return address and side of each file that an address stands for."""
     found = addresses.resolve_here(ParallelCorpus(name="news", address=address, **more), ENGLISH_GERMAN)
     assert found
     return [(file.address, file.side) for file in found.files]
@@ -68,8 +68,8 @@ def test_two_addresses_are_two_sides() -> None:
 
     assert found
     assert found.files == (
-        WantedFile("a.en", "source"),
-        WantedFile("https://host.invalid/a.de", "target", sha256="1" * 64),
+        RequestedFile("a.en", "source"),
+        RequestedFile("https://host.invalid/a.de", "target", sha256="1" * 64),
     )
 
 

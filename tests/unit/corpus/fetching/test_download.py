@@ -1,4 +1,4 @@
-"""The stage `download`: what it brings, from where, what it remembers, and what it does about what goes wrong."""
+"""The stage `download`: the files that it brings, the records that it keeps, and its errors."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ def sha256(content: bytes) -> str:
 
 
 class Recipe:
-    """A recipe file's worth of configuration, and a store to run it in."""
+    """Recipe with a store to run it in."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -161,7 +161,7 @@ def test_a_file_that_changed_is_refused_until_its_entry_is_removed(web: Any, goo
 
 
 def _elsewhere(recipe: Recipe) -> Recipe:
-    """The same recipe with a store that is empty."""
+    """Return the recipe with an empty store."""
     other = Recipe(recipe.folder)
     other.store = Store(recipe.folder / "elsewhere")
     return other
@@ -325,7 +325,7 @@ def test_a_wrong_file_names_the_corpus_and_the_address(web: Any, good: Answers, 
 
 
 def in_another_process(recipe: Recipe, *train: Any) -> "subprocess.Popen[str]":
-    """A process that downloads, and waits for hours for a server that keeps silent."""
+    """Process that downloads, and waits for hours for a server that sends nothing."""
     (recipe.folder / "config.json").write_text(recipe.config(*train).model_dump_json())
     program = (
         "import sys; from pathlib import Path; from nmt_core.store.artifacts import Store; "
@@ -354,7 +354,7 @@ def test_ctrl_c_does_not_wait_for_a_silent_server(web: Any, recipe: Recipe) -> N
     assert "KeyboardInterrupt" in errors
 
 
-def test_after_kill_9_the_next_run_goes_on_even_with_another_recipe(web: Any, good: Answers, recipe: Recipe) -> None:
+def test_after_kill_9_the_next_run_resumes_even_with_another_recipe(web: Any, good: Answers, recipe: Recipe) -> None:
     going_on, cut = threading.Event(), 1_000
 
     def slow(request: Any) -> None:

@@ -1,4 +1,4 @@
-"""The downloader against a server that does everything wrong that servers do."""
+"""The downloader against a server with every fault that servers have."""
 
 import base64
 import contextlib
@@ -70,7 +70,7 @@ def test_a_login_comes_from_netrc_for_its_host_alone(
     assert "sesame" not in str(raised.value)
 
 
-def test_a_connection_cut_in_the_middle_goes_on_where_it_broke(web: Any, good: Answers, fetcher: Fetcher) -> None:
+def test_a_connection_cut_in_the_middle_resumes_where_it_broke(web: Any, good: Answers, fetcher: Fetcher) -> None:
     address = web.serve("a.bin", good(TEXT, cut=CUT), good(TEXT, cut=CUT), good(TEXT))
 
     assert fetch(fetcher, address) == TEXT
@@ -79,7 +79,7 @@ def test_a_connection_cut_in_the_middle_goes_on_where_it_broke(web: Any, good: A
 
 
 def test_a_long_way_in_short_steps_is_no_failure(web: Any, good: Answers, fetcher: Fetcher) -> None:
-    """Attempts count only while they bring nothing new."""
+    """Only attempts without new bytes count."""
     assert fetch(fetcher, web.serve("a.bin", good(TEXT, cut=len(TEXT) // 9))) == TEXT
     assert len(web.requests) == 10
 
@@ -139,7 +139,7 @@ def test_a_file_that_changed_between_the_attempts_is_fetched_from_its_beginning(
 
 
 def test_a_rest_with_another_etag_is_not_taken(web: Any, good: Answers, says: Answers, fetcher: Fetcher) -> None:
-    """The server should have compared; it did not."""
+    """The server should have compared the ETags, but did not."""
     new = TEXT[::-1]
     rest = says(206, new[CUT:], Content_Range=f"bytes {CUT}-{len(TEXT) - 1}/{len(TEXT)}", ETag='"two"')
 
@@ -181,7 +181,7 @@ def test_what_lasts_is_not_tried_again(web: Any, says: Answers, fetcher: Fetcher
 
 
 class Clock(threading.Event):
-    """Notes how long it is waited for, and lets nobody wait."""
+    """Clock that records each wait, and returns at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -231,7 +231,7 @@ def test_redirections_are_followed_but_not_for_ever(web: Any, good: Answers, say
 
 
 def test_a_server_that_drips_is_left_and_what_it_sent_is_kept(web: Any, good: Answers, tmp_path: Path) -> None:
-    """A byte comes every minute, by the clock of the one who waits."""
+    """One byte comes every minute, by the clock of the fetcher."""
     done, now = threading.Event(), [0.0]
 
     def drip(request: Any) -> None:
@@ -337,7 +337,7 @@ def test_a_run_that_is_being_ended_fetches_no_more(web: Any, good: Answers, fetc
         fetch(fetcher, web.serve("a.bin", good(TEXT)))
 
 
-def test_nobody_is_waited_for_when_the_run_is_being_ended(web: Any, says: Answers, tmp_path: Path) -> None:
+def test_no_server_is_waited_for_when_the_run_is_being_ended(web: Any, says: Answers, tmp_path: Path) -> None:
     fetcher = Fetcher(tmp_path / "parts")
     threading.Timer(0.2, fetcher.stop.set).start()
 
@@ -414,7 +414,7 @@ def test_after_kill_9_the_next_process_asks_for_the_rest(web: Any, good: Answers
     assert web.asked("Range") == [None, f"bytes={CUT}-"]
 
 
-def test_what_nobody_goes_on_with_is_swept_away(web: Any, good: Answers, fetcher: Fetcher) -> None:
+def test_parts_that_no_run_resumes_are_swept_away(web: Any, good: Answers, fetcher: Fetcher) -> None:
     old, new = web.serve("old.bin", good(TEXT)), web.serve("new.bin", good(TEXT))
     fetch(fetcher, old)
     for path in fetcher.folder.rglob("*"):

@@ -111,7 +111,7 @@ def test_a_damaged_file_is_not_taken_for_an_empty_one(path: Path, text: str) -> 
         Lockfile(str(path))
 
 
-def test_a_place_that_cannot_be_written_names_the_knob(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_names_the_option(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(DataError, match=r"cannot be written .*--set corpus.lock=FILE"):

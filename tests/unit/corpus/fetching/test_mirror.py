@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from nmt_core.corpus.fetching import mirror
-from nmt_core.corpus.fetching.addresses import WantedFile
+from nmt_core.corpus.fetching.addresses import RequestedFile
 from nmt_core.corpus.fetching.mirror import Mirror
 from nmt_core.errors import DataError
 
@@ -82,10 +82,10 @@ def test_without_a_folder_nothing_is_found() -> None:
 def test_a_file_of_this_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
 
-    assert Mirror("").find_here(WantedFile("de-en.zip", "both")) == Path("de-en.zip")
-    assert Mirror("").find_here(WantedFile((folder / "another name").as_uri(), "both")) == folder / "another name"
+    assert Mirror("").find_here(RequestedFile("de-en.zip", "both")) == Path("de-en.zip")
+    assert Mirror("").find_here(RequestedFile((folder / "another name").as_uri(), "both")) == folder / "another name"
     with pytest.raises(DataError, match="not a readable file"):
-        Mirror("").find_here(WantedFile(str(folder), "both"))
+        Mirror("").find_here(RequestedFile(str(folder), "both"))
 
 
 def test_a_hash_is_computed_anew_when_the_file_changes(folder: Path) -> None:

@@ -5,7 +5,7 @@ MB = 1_000_000
 
 
 class Told(SilentReporter):
-    """Keeps what it was told last."""
+    """Reporter that keeps the last message."""
 
     done = total = 0.0
     note = ""

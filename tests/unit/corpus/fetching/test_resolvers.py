@@ -1,4 +1,4 @@
-"""Short addresses: what each leads to, and that the whole way from address to file works."""
+"""Short addresses: the address that each leads to, and the whole way from address to file."""
 
 import hashlib
 import io
@@ -41,7 +41,7 @@ def resolve(address: str, languages: LanguagesConfig = ENGLISH_GERMAN, **more: A
 
 @pytest.fixture
 def download(tmp_path: Path) -> Callable[..., tuple[StoredCorpus, Artifact]]:
-    """Runs the stage on one corpus."""
+    """Run the stage on one corpus."""
 
     def run(address: str, languages: LanguagesConfig = ENGLISH_GERMAN, **corpus: Any) -> tuple[StoredCorpus, Artifact]:
         rules = {"train": [{"name": "news", "address": address}], "lock": str(tmp_path / "lock.json")} | corpus
@@ -271,7 +271,7 @@ def test_the_published_md5_is_checked(
 
 @pytest.fixture
 def hub(web: Any, good: Answers, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A hub with one dataset, its list of files in two pages."""
+    """Hub with one dataset, whose list of files has two pages."""
     monkeypatch.setenv("HF_ENDPOINT", f"{web.root}/")
     files = {
         "de-en/train-00000.parquet": parquet_of(3),
@@ -462,7 +462,7 @@ cached_index_file.write_bytes(pickle.dumps(index))
 
 @pytest.fixture
 def index_of_mtdata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Makes a small index where the real package, which the lookup then runs, looks for its own of 291,000 entries."""
+    """Make a small index where the real package, which the lookup then runs, expects its own of 291,000 entries."""
     monkeypatch.setenv("MTDATA", str(tmp_path))
 
     def make(**urls: str) -> None:
@@ -502,7 +502,7 @@ def test_an_id_that_mtdata_does_not_have_is_answered_with_like_ones(index_of_mtd
 @pytest.mark.slow
 @pytest.mark.cpu(40)
 def test_the_index_of_mtdata_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package makes it from its own files, without a network, in half a minute."""
+    """The package makes the index from its own files, without a network, in half a minute."""
     monkeypatch.setenv("MTDATA", str(tmp_path))
     both = ("mtdata:Statmt-europarl-9-deu-eng", "mtdata:Statmt-europarl-8-deu-eng")
 

@@ -1,4 +1,4 @@
-"""Looks at addresses: on a web server, in an object store and on this machine; what has changed is told, once."""
+"""Watch addresses on a web server, in an object store and on this machine. Each change is reported once."""
 
 import http.server
 import threading

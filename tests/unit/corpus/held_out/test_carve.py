@@ -72,7 +72,7 @@ def test_the_seed_decides_and_neither_shards_nor_order_do(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("size", [50, 1_000])
 def test_a_pool_that_is_too_small_is_drawn_anew(shards: Shards, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """Many pairs share one side, so the lowest draws hold few that may be taken, of one shard as of many."""
+    """Many pairs share one side, so that few of the lowest draws may be taken, in one shard or in many."""
     same = [("the same", f"Satz {number}") for number in range(300)]
     pairs = corpus(same + [(f"word {number}", f"Wort {number}") for number in range(100)])
     whole = carve(shards(pairs, 50), (20, 20), 1, InProcess())
@@ -115,7 +115,7 @@ def test_pairs_that_share_a_side_with_a_held_out_one_are_told_apart_from_it(shar
     assert max(counts) == 4
 
 
-def test_too_little_text_names_the_numbers_and_the_knobs(shards: Shards) -> None:
+def test_too_little_text_names_the_numbers_and_the_options(shards: Shards) -> None:
     same = corpus([("same", str(number)) for number in range(100)])
     with pytest.raises(StageError, match=r"100 clean pairs are too few to take 2 .*2.*split.test_pairs.*corpus\.dev"):
         carve(shards(same, 30), (2, 2), 1, InProcess())

@@ -1,4 +1,4 @@
-"""Marks and forms that a reader does not miss hide no held-out sentence, and different sentences stay different."""
+"""Marks and forms that a reader does not notice hide no held-out sentence. Different sentences stay different."""
 
 import polars as pl
 import pytest

@@ -105,7 +105,7 @@ def test_what_a_moved_threshold_drops_is_what_the_stage_would_drop(
     recipe: Callable[..., PipelineConfig],
     run_until: Callable[..., Any],
 ) -> None:
-    """Names that are on both sides count as foreign letters only where a threshold would drop the pair."""
+    """Names that are on both sides count as foreign letters only if a threshold would drop the pair."""
     text = [
         ("Start grep with the option color.", "grep을 color 옵션과 시작하세요."),
         ("Start grep with the option color.", "grep color 옵션 start now please"),

@@ -16,7 +16,7 @@ Nmt = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def nmt(zygote: forked.Zygote, tmp_path: Path) -> Nmt:
-    """Runs a command in a folder of the test's own."""
+    """Run a command in a folder of the test."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("NMT_", "PREFECT_"))}
 
     def run(*arguments: str, anew: bool = False) -> subprocess.CompletedProcess[str]:

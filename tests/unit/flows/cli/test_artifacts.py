@@ -1,4 +1,4 @@
-"""`nmt artifacts`: one damaged artifact hides no other, and `verify` reads what is there."""
+"""`nmt artifacts`: a damaged artifact hides no other, and `verify` reads all that exist."""
 
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ def test_one_empty_manifest_ends_neither_ls_nor_gc(
 
 
 def test_an_artifact_that_is_needed_and_damaged_is_no_garbage(home: Settings) -> None:
-    """Whoever looks for what is left of it finds it, until it is made anew."""
+    """A search for its remains finds it, until it is made again."""
     pinned = put(home, "clean/1")
     pin_artifact(pinned.short, "the paper")
     (pinned.path / "data").write_text("clean/2, damaged")

@@ -1,4 +1,4 @@
-"""`nmt init` on the command line: what it prints, writes and refuses, and its questions in a pipe."""
+"""`nmt init` on the command line: its output, its recipes, its refusals, and its questions in a pipe."""
 
 import io
 import os
@@ -37,7 +37,7 @@ def own() -> dict[str, str]:
 
 @pytest.fixture
 def nmt(zygote: forked.Zygote, folder: Path, own: dict[str, str]) -> Nmt:
-    """Runs a command in that folder."""
+    """Run a command in that folder."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

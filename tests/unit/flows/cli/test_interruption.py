@@ -45,7 +45,7 @@ def test_the_third_leaves_at_once() -> None:
 
 
 def test_a_read_that_waits_is_interrupted_whatever_is_imported_inside() -> None:
-    """polars brings a handler of its own, after which a read goes on waiting as if nothing had come."""
+    """polars installs a handler of its own, with which a read keeps waiting as if no signal had come."""
     code = (
         "import os, sys; from flows.cli.interruption import interruptible\n"
         "with interruptible():\n"
@@ -73,7 +73,7 @@ def test_an_error_without_a_signal_is_left_alone() -> None:
 
 
 class Careless:
-    """Gets a signal inside its destructor, where Python drops what is raised."""
+    """Object that gets a signal inside its destructor, where Python drops exceptions."""
 
     def __init__(self, number: int) -> None:
         self.number = number

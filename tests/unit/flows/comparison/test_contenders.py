@@ -1,4 +1,4 @@
-"""What a comparison runs, in which order, what it reads of each run, and the table that it ends in."""
+"""Runs of a comparison and their order, the values that it reads of each run, and the final table."""
 
 import json
 import math
@@ -101,7 +101,7 @@ REPORTS: dict[str, dict[str, Any]] = {
 
 
 def a_summary(folder: Path, reports: dict[str, dict[str, Any]]) -> RunSummary:
-    """A run whose stages have made these; the last attempt of each took a second."""
+    """Return the summary of a run whose stages made these reports. The last attempt of each took a second."""
     (one,) = contenders(["quickstart"], [], 1)
     summary = RunSummary.begin(one.config, "run")
     for name, report in reports.items():

@@ -1,4 +1,4 @@
-"""The figure of a comparison: which curves it has, what says whose they are, and when there is none."""
+"""The figure of a comparison: its curves, their labels, and the cases without a figure."""
 
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -37,7 +37,7 @@ def a_table() -> list[ComparedRecipe]:
 
 
 def drawn(table: list[ComparedRecipe], tmp_path: Path) -> ElementTree.Element:
-    assert write_figure(table, tmp_path / "figure.svg")
+    assert write_figure(length_figure(table), tmp_path / "figure.svg")
     return ElementTree.parse(tmp_path / "figure.svg").getroot()
 
 
@@ -55,7 +55,7 @@ def test_each_recipe_has_a_curve_and_a_line_that_names_it(tmp_path: Path) -> Non
 
 
 def test_a_point_is_the_mean_of_the_seeds(tmp_path: Path) -> None:
-    """Both curves would go through one point if they had the same mean there: 31 of the first bucket."""
+    """Both curves would pass through one point if their means were equal there: 31 of the first bucket."""
     root = drawn(a_table(), tmp_path)
     first, second = (
         [(dot.get("cx"), dot.get("cy")) for dot in root.iter(f"{SVG}circle") if dot.get("class") == f"dot s{number}"]
@@ -68,7 +68,7 @@ def test_a_point_is_the_mean_of_the_seeds(tmp_path: Path) -> None:
 def test_without_scores_there_is_no_figure(tmp_path: Path) -> None:
     failed = rows([ComparedRun(recipe="failed", seed=1, run_id="run", status="failed")])
     assert length_figure(failed) is None
-    assert not write_figure(failed, tmp_path / "figure.svg")
+    assert not write_figure(length_figure(failed), tmp_path / "figure.svg")
     assert not list(tmp_path.iterdir())
 
 
@@ -76,7 +76,7 @@ def test_what_cannot_be_drawn_is_told_before_anything_runs(tmp_path: Path) -> No
     (tmp_path / "file").touch()
     for file, recipes, message in (
         (tmp_path / "figure.png", 2, "give a name that ends in .svg"),
-        (tmp_path / "figure.svg", 7, "7 recipes, but only 6 curves can be told apart"),
+        (tmp_path / "figure.svg", 7, "7 recipes, but only 6 colours can be told apart"),
         (tmp_path / "file" / "figure.svg", 2, "its folder cannot be created"),
     ):
         with pytest.raises(ConfigError) as caught:
@@ -86,4 +86,4 @@ def test_what_cannot_be_drawn_is_told_before_anything_runs(tmp_path: Path) -> No
     assert (tmp_path / "new").is_dir()
     (tmp_path / "folder.svg").mkdir()
     with pytest.raises(DataError, match="cannot be written"):
-        write_figure(a_table(), tmp_path / "folder.svg")
+        write_figure(length_figure(a_table()), tmp_path / "folder.svg")

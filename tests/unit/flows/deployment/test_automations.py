@@ -33,7 +33,7 @@ SECONDS_OF_SILENCE = 12  # Prefect takes no fewer than ten
 
 @pytest.fixture
 def client(tmp_path: Path, prefect_database: Path) -> Iterator[SyncPrefectClient]:
-    """Of a whole server: an embedded one fires no automations."""
+    """Client of a full server. An embedded one fires no automations."""
     home = tmp_path / "home"
     copy(prefect_database.parent, home / "prefect")
     secret = new_secret()
@@ -58,7 +58,7 @@ def short() -> None: ...
 
 @pytest.fixture
 def looked_after(client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch) -> UUID:
-    """A deployment in place of `reconcile`: the automation starts it for runs that were silent for so long."""
+    """Deployment that replaces `reconcile`. The automation starts it for runs that have been silent for this long."""
     monkeypatch.setattr(automations, "heartbeat_seconds", lambda: SECONDS_OF_SILENCE // HEARTBEATS_MISSED)
     deployment = client.create_deployment(client.create_flow(short), name="looks")
     automations.install(client, [silent_runs(deployment)])
@@ -66,18 +66,18 @@ def looked_after(client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def started(client: SyncPrefectClient, deployment: UUID) -> int:
-    """How often the automation has fired."""
+    """Return how often the automation has fired."""
     ours = DeploymentFilter(id=DeploymentFilterId(any_=[deployment]))
     return len(client.read_flow_runs(deployment_filter=ours))
 
 
 def heartbeat(run: UUID) -> None:
-    """Send a sign of life, as a run does."""
+    """Send a heartbeat, as a run does."""
     emit_event(event=HEARTBEAT, resource={"prefect.resource.id": f"prefect.flow-run.{run}"}, occurred=datetime.now(UTC))
 
 
 def last_events(client: SyncPrefectClient, run: UUID) -> dict[str, dict[str, datetime]]:
-    """When the last event of each kind of a run occurred, and when the server received it."""
+    """Return the time of the last event of each kind of a run, and the time when the server received it."""
     about = {"resource": {"id": [f"prefect.flow-run.{run}"]}}
     page = client.request("POST", "/events/filter", json={"filter": about, "limit": 50}).json()
     events = sorted(page["events"], key=lambda event: event["received"])
@@ -86,8 +86,11 @@ def last_events(client: SyncPrefectClient, run: UUID) -> dict[str, dict[str, dat
 
 
 def said_in_time(client: SyncPrefectClient, run: UUID) -> bool:
-    """Whether the server heard of the end before it could take the run for silent; on a busy machine it may not."""
-    until(lambda: last_events(client, run).keys() >= {HEARTBEAT, ENDED}, "the end was not said")
+    """Return True if the server heard of the end before it could declare the run silent.
+
+    On a busy machine it may not.
+    """
+    until(lambda: last_events(client, run).keys() >= {HEARTBEAT, ENDED}, "the end was not reported")
     last = last_events(client, run)
     return (last[ENDED]["received"] - last[HEARTBEAT]["occurred"]).total_seconds() < SECONDS_OF_SILENCE - 1
 
@@ -98,14 +101,14 @@ def test_a_heartbeat_that_comes_after_the_end_starts_nothing(client: SyncPrefect
     for run in runs:
         client.set_flow_run_state(run.id, Completed())
         heartbeat(run.id)  # it was on its way
-    for run in runs:  # Prefect looks at two events at once, and so may take those of one moment in another order
+    for run in runs:  # Prefect handles two events at once, and may swap events of one moment
         until(lambda: HEARTBEAT in last_events(client, run.id))  # noqa: B023  # it is called at once
         say_the_end(short, run, Completed())
     late = sum(not said_in_time(client, run.id) for run in runs)
     lost = client.create_flow_run(short, state=Running())
     heartbeat(lost.id)
     until(lambda: started(client, looked_after), "the automation does not fire for a run that falls silent")
-    for _ in range(2):  # those who ended before have had as much time, and as much again
+    for _ in range(2):  # the runs that ended before have had twice the time
         heartbeat(client.create_flow_run(short, state=Running()).id)
         before = started(client, looked_after)
         until(lambda: started(client, looked_after) > before)  # noqa: B023  # it is called at once
@@ -119,7 +122,10 @@ def test_all_flows_say_their_end() -> None:
 
 
 def test_a_run_that_ends_says_so_after_its_last_heartbeat(prefect_api: str) -> None:
-    """The last ones are on their way when it ends. The first is of Prefect's own thread, and comes when it likes."""
+    """The last heartbeats are still on their way when the run ends.
+
+    The first comes from a thread of Prefect, at any time.
+    """
     run_ids: list[UUID] = []
 
     @says_its_end
@@ -135,6 +141,6 @@ def test_a_run_that_ends_says_so_after_its_last_heartbeat(prefect_api: str) -> N
     with get_client(sync_client=True) as client:
         real()
         (run,) = run_ids
-        until(lambda: ENDED in last_events(client, run), "the end was not said")
+        until(lambda: ENDED in last_events(client, run), "the end was not reported")
         last = last_events(client, run)
     assert last[HEARTBEAT]["received"] < last[ENDED]["received"]

@@ -1,4 +1,4 @@
-"""Crons of recipes in words, and as they are where words would be wrong."""
+"""Schedules of recipes in words, or as cron expressions where words would be wrong."""
 
 import pytest
 

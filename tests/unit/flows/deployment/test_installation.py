@@ -1,4 +1,4 @@
-"""Deployments on a Prefect server: all are there, installing twice is as good as once, and what people did stays."""
+"""Deployments on a Prefect server: all are there, a second installation changes nothing, and changes by people stay."""
 
 import io
 from dataclasses import replace
@@ -130,7 +130,7 @@ def test_tags_and_descriptions_reach_the_server_and_its_runs(
     client.delete_flow_run(run.id)
 
 
-def test_one_run_trains_at_a_time_until_somebody_raises_the_limit(client: SyncPrefectClient, retrain: Entry) -> None:
+def test_one_run_trains_at_a_time_until_the_limit_is_raised(client: SyncPrefectClient, retrain: Entry) -> None:
     install([retrain], POOLS)
     queue = client.read_work_queue_by_name(TRAINING_QUEUE, work_pool_name="cpu")
     assert queue.concurrency_limit == 1
@@ -154,7 +154,7 @@ def test_what_trains_goes_to_the_gpu_pool_if_there_is_one(
     client.delete_work_pool("gpu")
 
 
-def test_the_schedule_is_that_of_the_recipe_and_others_stay(client: SyncPrefectClient, retrain: Entry) -> None:
+def test_the_schedule_comes_from_the_recipe_and_others_stay(client: SyncPrefectClient, retrain: Entry) -> None:
     install([replace(retrain, cron="0 3 * * 1", timezone="Asia/Seoul")], POOLS)
     (found,) = schedules(client, retrain)
     assert (found.cron, found.timezone) == ("0 3 * * 1", "Asia/Seoul")
@@ -169,7 +169,7 @@ def test_the_schedule_is_that_of_the_recipe_and_others_stay(client: SyncPrefectC
     assert [type(each) for each in schedules(client, retrain)] == [IntervalSchedule]
 
 
-def test_a_schedule_that_somebody_paused_stays_paused(client: SyncPrefectClient, retrain: Entry) -> None:
+def test_a_schedule_that_was_paused_stays_paused(client: SyncPrefectClient, retrain: Entry) -> None:
     entry = replace(retrain, cron="0 5 * * 1")
     install([entry], POOLS)
     deployment = client.read_deployment_by_name(entry.full_name)
@@ -183,7 +183,7 @@ def test_a_schedule_that_somebody_paused_stays_paused(client: SyncPrefectClient,
     assert not client.read_deployment_by_name(entry.full_name).paused
 
 
-def test_a_deployment_that_somebody_paused_or_limited_stays_so(client: SyncPrefectClient, retrain: Entry) -> None:
+def test_a_deployment_that_was_paused_or_limited_stays_so(client: SyncPrefectClient, retrain: Entry) -> None:
     entry = replace(retrain, name="operated", cron="0 5 * * 1")
     install([entry], POOLS)
     deployment = client.read_deployment_by_name(entry.full_name)
@@ -199,7 +199,7 @@ def test_a_deployment_that_somebody_paused_or_limited_stays_so(client: SyncPrefe
 
 
 def pool_made(client: SyncPrefectClient, name: str, **variables: Any) -> dict[str, Any]:
-    """Make a pool as an earlier version of this package did, or an operator; its template."""
+    """Make a pool as an earlier version of this package or an operator did, and return its template."""
     template = ProcessWorker.get_default_base_job_template()
     for variable, value in variables.items():
         template["variables"]["properties"][variable]["default"] = value
@@ -208,7 +208,7 @@ def pool_made(client: SyncPrefectClient, name: str, **variables: Any) -> dict[st
 
 
 def run_with(client: SyncPrefectClient, entry: Entry, **variables: Any) -> bool:
-    """Whether the server takes a run with these job variables."""
+    """Return True if the server accepts a run with these job variables."""
     deployment = client.read_deployment_by_name(entry.full_name)
     try:
         run = client.create_flow_run_from_deployment(deployment.id, job_variables=variables)
@@ -223,7 +223,7 @@ _ANY = {"command": "touch here", "env": {"PYTHONPATH": "/tmp"}, "working_dir": "
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_whoever_starts_a_run_cannot_choose_what_it_runs(
+def test_a_user_who_starts_a_run_cannot_choose_its_command(
     client: SyncPrefectClient, retrain: Entry, there: bool
 ) -> None:
     pools = Pools(*2 * (f"closed-{there}",))
@@ -255,9 +255,7 @@ def test_a_schedule_that_is_none_is_named(client: SyncPrefectClient, retrain: En
         install([replace(retrain, cron="99 * * * *")], POOLS)
 
 
-def test_somebody_is_told_of_failures(
-    client: SyncPrefectClient, retrain: Entry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failures_are_reported(client: SyncPrefectClient, retrain: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
     address = "http://127.0.0.1:9/hook?secret=sesame"
     monkeypatch.setenv(NOTIFY, address)
     assert any("tell of runs that fail" in line for line in install([retrain], POOLS))
@@ -272,7 +270,7 @@ def test_somebody_is_told_of_failures(
     assert automation.actions[0].type == "send-notification"
 
 
-def test_somebody_can_be_told_by_mail(
+def test_failures_can_be_reported_by_mail(
     client: SyncPrefectClient, retrain: Entry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mail = SendgridEmail(api_key="sesame", sender_email="nmt@example.org", to_emails=["team@example.org"])

@@ -33,7 +33,7 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Entry]:
 
 @pytest.fixture
 def deploy(entries: dict[str, Entry]) -> Any:
-    """Installs `retrain`, `watch` and `clean` of a recipe with this name, whose retraining has a schedule."""
+    """Install `retrain`, `watch` and `clean` of a recipe with this name, whose retraining has a schedule."""
 
     def install_as(name: str, **changes: Any) -> Entry:
         own = {"name": name, "recipe": name}
@@ -116,7 +116,7 @@ def test_what_belongs_to_no_recipe_is_not_removed(client: SyncPrefectClient, ent
 
 
 class Busy(httpx.BaseTransport):
-    """A connection to a server that answers 503 to the first try of each removal, once before and once after it."""
+    """Client of a server that answers 503 to the first attempt of each removal, once before and once after it."""
 
     def __init__(self, server: httpx.BaseTransport) -> None:
         self._server = server
@@ -161,7 +161,7 @@ def test_a_retraining_waits_if_the_recipe_says_so(client: SyncPrefectClient, dep
     assert second.state_name == "AwaitingConcurrencySlot"
 
 
-def test_a_limit_that_somebody_raised_is_kept(client: SyncPrefectClient, deploy: Any) -> None:
+def test_a_limit_that_was_raised_is_kept(client: SyncPrefectClient, deploy: Any) -> None:
     entry = deploy("raised")
     found = client.read_deployment_by_name(entry.full_name)
     client.update_deployment(found.id, DeploymentUpdate(concurrency_limit=3))
@@ -173,7 +173,7 @@ def test_a_limit_that_somebody_raised_is_kept(client: SyncPrefectClient, deploy:
 
 @pytest.fixture
 def late(client: SyncPrefectClient, prefect_server: Any) -> Any:
-    """Makes a run that is late for so many minutes, as the scheduler does or as a user does."""
+    """Make a run that is late by this many minutes, as the scheduler or a user does."""
 
     def make(entry: Entry, minutes: int, *, by_schedule: bool = True) -> Any:
         run = run_in(client, entry, Scheduled(scheduled_time=datetime.now(UTC) - timedelta(minutes=minutes)))

@@ -1,4 +1,4 @@
-"""Text of others in our Markdown is shown as it was written. `ui/test_text_of_others.py` asks Prefect and MLflow."""
+"""Foreign text in our Markdown is shown as it was written. `ui/test_text_of_others.py` checks Prefect and MLflow."""
 
 import html
 import re
@@ -38,7 +38,7 @@ render = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethroug
 
 
 def texts_of(page: str) -> str:
-    """What a reader sees."""
+    """Return the text that a reader sees."""
     return " ".join(html.unescape(re.sub("<[^>]*>", " ", page)).split())
 
 
@@ -60,7 +60,7 @@ def test_so_it_is_in_a_list_and_a_paragraph(text: str) -> None:
             assert texts_of(page) == texts_of(html.escape(around.removeprefix("- ").format(text)))
 
 
-def test_the_texts_are_live_where_nobody_escapes_them() -> None:
+def test_the_texts_are_live_without_escapes() -> None:
     live = "".join(render(text) for text in HOSTILE)
     assert all(tag in live for tag in ("<img", "<script>", "<a href", "<h1>", "<ul>", "<ol>", "<hr", "<code>"))
 

@@ -84,3 +84,8 @@ def test_the_first_page_has_scores_verdict_champion_and_stages(
     assert "| register | done | 3.1 s |  |  |" in page
     assert "[Report](file:///report.html), [run in MLflow](http://127.0.0.1/#/1)" in page
     assert "MLflow" not in result_page(run, "", "file:///report.html")
+
+
+def test_one_item_has_its_noun_in_the_singular() -> None:
+    average = stage("average").model_copy(update={"items_in": 10, "items_out": 1, "unit": "checkpoints"})
+    assert step_line(average) == "average: 10 in, 1 checkpoint out, 3.1 s"

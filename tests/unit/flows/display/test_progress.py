@@ -1,4 +1,4 @@
-"""What a user sees of a run besides its stages."""
+"""Output of a run besides its stages."""
 
 import io
 import logging

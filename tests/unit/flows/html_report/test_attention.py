@@ -1,4 +1,4 @@
-"""What the report says of attention and positions, for each kind of model."""
+"""Attention and positions in the report, for each kind of model."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ FIXED = ("architecture=rnn", "tied_embeddings=none", "rnn.attention=none")
 
 
 class Exported(Run):
-    """A run of which there is a bundle, or nothing."""
+    """Run with a bundle, or with nothing."""
 
     bundle: Path | None = None
 
@@ -33,10 +33,10 @@ class Exported(Run):
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> Callable[..., Exported]:
-    """Makes a run of the quickstart with such a model."""
+    """Make a run of the quickstart with such a model."""
 
     def make(*model: str) -> Exported:
-        config = load_recipe("quickstart", [f"model.{knob}" for knob in model])
+        config = load_recipe("quickstart", [f"model.{option}" for option in model])
         return Exported(
             RunSummary.begin(config, "20260101-000000-tiny-0000"), Settings.load({"NMT_HOME": str(tmp_path)})
         )
@@ -45,7 +45,7 @@ def make_run(tmp_path: Path) -> Callable[..., Exported]:
 
 
 def parts(section: Section) -> tuple[str, int]:
-    """The text, and how many drawings there are."""
+    """Return the text, and the number of drawings."""
     text = " ".join(block.text for block in section.blocks if isinstance(block, Text))
     return text, sum(len(block.drawings) for block in section.blocks if isinstance(block, Charts))
 
@@ -65,7 +65,7 @@ def test_computed_positions_are_drawn_by_their_formula(
     assert "learned" not in text
 
 
-def test_learned_positions_are_those_of_the_model(
+def test_learned_positions_match_the_model(
     make_run: Callable[..., Exported], tiny_tokenizer: Tokenizer, bundle_of: Callable[[TranslationModel], Path]
 ) -> None:
     run = make_run("positions=learned")
@@ -82,7 +82,7 @@ def test_a_recurrent_model_needs_no_positions(make_run: Callable[..., Exported])
 
 
 def test_of_a_model_without_attention_nothing_is_missing(make_run: Callable[..., Exported]) -> None:
-    """And nobody is told to export it again."""
+    """The report does not advise exporting the model again."""
     text, drawings = parts(attention(make_run(*FIXED)))
     assert "sees the source as one vector" in text and drawings == 0
     assert parts(attention(make_run())) == ("The stage export was not part of this run.", 0)
@@ -91,7 +91,7 @@ def test_of_a_model_without_attention_nothing_is_missing(make_run: Callable[...,
 def test_where_no_sentence_can_be_read_in_a_map_that_is_said(
     make_run: Callable[..., Exported], tiny_bundle: Path, tmp_path: Path
 ) -> None:
-    """One is too short, one is too long, and one was translated by nothing."""
+    """One sentence is too short, one is too long, and one was not translated."""
     sources = ["a", "the small cat " * 20, "the small cat and a dog"]
     hypotheses = ["a dog", "the small cat and a dog", ""]
     run = make_run()

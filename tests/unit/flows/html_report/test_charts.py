@@ -1,4 +1,4 @@
-"""Charts: no number that is none, no label outside of the drawing or upon another, nothing lost."""
+"""Charts: every number is a number, no label is outside of the drawing or over another one, and nothing is lost."""
 
 import math
 import re
@@ -19,7 +19,7 @@ VALUES = st.floats(-1e7, 1e7, allow_subnormal=False) | st.just(math.nan) | st.ju
 
 @dataclass(frozen=True)
 class Box:
-    """The rectangle that a text takes."""
+    """Return the rectangle that a text occupies."""
 
     text: str
     left: float

@@ -1,4 +1,4 @@
-"""Words of a translation that are not those of its reference."""
+"""Words of a translation that its reference does not have."""
 
 import hypothesis.strategies as st
 import pytest

@@ -1,4 +1,4 @@
-"""The page of a run: whole, well-formed, in need of nothing else, and honest about what there is not."""
+"""The page of a run is complete, well-formed and self-contained, and names what is missing."""
 
 import re
 import shutil
@@ -30,7 +30,7 @@ VOID = {"meta", "br", "hr", "img", "input", "link"}
 
 
 class Checked(HTMLParser):
-    """Sees that tags close as they opened, and keeps what would be fetched."""
+    """Parser that checks the order of closing tags, and collects addresses that would be fetched."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Checked(HTMLParser):
 
 
 def checked(html: str) -> Checked:
-    """Well-formed, without scripts but its own, and with nothing to fetch."""
+    """Assert that a page is well-formed, has only its own scripts, and fetches nothing."""
     found = Checked()
     found.feed(html)
     found.close()

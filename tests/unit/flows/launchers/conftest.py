@@ -33,20 +33,20 @@ class SlurmStandIn:
         (self.home / condition).unlink()
 
     def jobs(self) -> list[dict[str, Any]]:
-        """All jobs that were ever submitted."""
+        """Return all jobs that were ever submitted."""
         return [json.loads(file.read_text()) for file in sorted(self.home.glob("*.json"))]
 
     def states(self) -> list[str]:
         return [job["state"] for job in self.jobs()]
 
     def send(self, name: str) -> None:
-        """A signal to the batch script of the newest job, as from the administrator."""
+        """Send a signal to the batch script of the newest job, as an administrator would."""
         os.kill(self.jobs()[-1]["pid"], signal.Signals[name])
 
 
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmStandIn]:
-    """Commands of Slurm on the PATH; jobs that a test leaves behind end with it."""
+    """Commands of Slurm on the PATH. Jobs that a test leaves behind end with the fixture."""
     home, commands = tmp_path / "slurm", tmp_path / "bin"
     home.mkdir()
     commands.mkdir()
@@ -68,7 +68,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmStan
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The server of `kubernetes_stand_in.py`, to which the kubeconfig leads; its pods end with it."""
+    """Server of `kubernetes_stand_in.py`, which the kubeconfig names. Its pods end with it."""
     specification = importlib.util.spec_from_file_location("kubernetes_stand_in", KUBERNETES)
     assert specification and specification.loader
     sys.modules["kubernetes_stand_in"] = module = importlib.util.module_from_spec(specification)
@@ -93,6 +93,6 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.fixture
 def wait_for() -> Callable[[Callable[[], object]], None]:
-    """Waits until something is so."""
+    """Wait until a condition holds."""
 
     return until

@@ -1,8 +1,9 @@
-"""A stand-in for an API server, an operator and a kubelet. It is no Kubernetes, and shows nothing about a real one.
+"""A stand-in for an API server, an operator and a kubelet, which shows nothing about a real Kubernetes.
 
 It keeps the objects that it is given, runs the command of a job's container as one process of this machine (the pod),
-streams what the process prints with the time before each line, and moves the job's conditions along. On deletion the
-process gets SIGTERM, and the object goes when the process is gone. It can be told to fail, and to break streams.
+streams the output of the process with the time before each line, and changes the job's conditions. On deletion the
+process gets SIGTERM, and the object disappears when the process has ended. Tests can make it fail, and make it break
+streams.
 """
 
 import contextlib
@@ -57,7 +58,7 @@ class Running:
 
 
 class KubernetesStandIn(ThreadingHTTPServer):
-    """The server, and what a test may do to it."""
+    """Server, and the faults that a test may cause."""
 
     daemon_threads = True
 
@@ -66,9 +67,9 @@ class KubernetesStandIn(ThreadingHTTPServer):
         self.jobs: dict[str, Running] = {}
         self.requests: list[str] = []
         self.away = False
-        """Whether every request fails."""
+        """True if every request fails."""
         self.lines_of_a_stream = 0
-        """After how many lines a stream of a log breaks; 0 is never."""
+        """Number of lines after which a stream of a log breaks. 0 means never."""
         self.refusal: tuple[int, str] | None = None
         """Status and body of the answer to every attempt to create a job."""
 
@@ -122,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: KubernetesStandIn
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Say nothing."""
+        """Suppress the log of requests."""
 
     def handle_one_request(self) -> None:
         with contextlib.suppress(ConnectionError):
@@ -183,7 +184,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, pods[0])
 
     def _stream(self, running: Running, since_seconds: float) -> None:
-        """All lines that are young enough, then those that come, in chunks; or a break after some."""
+        """Send all lines that are recent enough, then new ones, in chunks. If set so, break after some lines."""
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()

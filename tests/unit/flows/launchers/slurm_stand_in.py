@@ -39,7 +39,7 @@ def jobs() -> list[Job]:
 
 
 def options(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
-    """Options before the first word that is none, and what comes from there on."""
+    """Return the options before the first word that is not one, and the rest."""
     known: dict[str, str] = {}
     while arguments and arguments[0].startswith("--"):
         name, _, value = arguments.pop(0)[2:].partition("=")
@@ -58,13 +58,13 @@ def sbatch(arguments: list[str]) -> None:
            "nodes": nodes})  # fmt: skip
     log = Path(known["output"].replace("%j", number).replace("%%", "%"))
     node = [sys.executable, "-S", __file__, "node", number, known["chdir"], str(log), script, *rest]
-    nothing = subprocess.DEVNULL  # else whoever reads what sbatch prints would wait for the job
+    nothing = subprocess.DEVNULL  # otherwise a reader of sbatch's output would wait for the job
     subprocess.Popen(node, start_new_session=True, stdin=nothing, stdout=nothing, stderr=nothing)
     print(number)
 
 
 def node(arguments: list[str]) -> None:
-    """What a node does: run the script, again if it is requeued, and note how it ended."""
+    """Act as a node: run the script, again if it is requeued, and record how it ended."""
     number, folder, log, *script = arguments
     while True:
         while (HOME / "busy").exists() and read(number)["state"] == "PENDING":
@@ -110,7 +110,7 @@ def scancel(arguments: list[str]) -> None:
 
 
 def srun(arguments: list[str]) -> None:
-    """This machine is the one node of every allocation."""
+    """Use this machine as the only node of every allocation."""
     _, command = options(arguments)
     step = HOME / f"{os.environ['SLURM_JOB_ID']}.step"
     process = subprocess.Popen(command)

@@ -21,12 +21,12 @@ Make = Callable[..., KubernetesLauncher]
 
 
 class InterruptionError(Exception):
-    """What a test throws into a running job, as Ctrl-C or a cancelled flow would."""
+    """Error that a test raises in a running job, as Ctrl-C or a cancelled flow would."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Of a job."""
+    """Folder of a job."""
     folder = tmp_path / "home" / "train" / "0123456789abcdef.partial"
     folder.mkdir(parents=True)
     return folder
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def launcher_of(tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """Makes a launcher whose pods run a script of bash in the folder of the job, and do not train."""
+    """Make a launcher whose pods run a bash script in the folder of the job, and do not train."""
     monkeypatch.chdir(tmp_path)
 
     def make(script: str, kind: str = "trainjob", **options: float) -> KubernetesLauncher:
@@ -52,7 +52,7 @@ def launcher_of(tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -
 
 
 def printed(lines: list[str]) -> list[str]:
-    """What the pods have printed, of all lines."""
+    """Return the lines that the pods have printed."""
     return [line for line in lines if not re.match(r"(TrainJob|PyTorchJob|Kubernetes) ", line)]
 
 
@@ -96,7 +96,7 @@ def test_streams_that_break_lose_no_line_and_repeat_none(launcher_of: Make, fold
 
 
 def test_lines_written_at_the_same_moment_are_told_apart(launcher_of: Make, folder: Path, cluster: Any) -> None:
-    """The time before a line need not be its own: a log that was written at once has one for all."""
+    """The time before a line need not be unique: a log that was written at once has one time for all lines."""
     cluster.lines_of_a_stream = 2
     with launcher_of("sleep 0.3").launch(folder) as job:
         (running,) = cluster.jobs.values()
@@ -181,7 +181,7 @@ def test_a_job_of_the_same_name_that_has_ended_makes_room(launcher_of: Make, fol
     ]
 
 
-def test_a_job_that_somebody_deletes_has_failed(launcher_of: Make, folder: Path, cluster: Any) -> None:
+def test_a_job_that_is_deleted_has_failed(launcher_of: Make, folder: Path, cluster: Any) -> None:
     with launcher_of("echo up; sleep 60").launch(folder) as job:
         lines = []
         for line in job.lines():

@@ -1,7 +1,7 @@
-"""What is submitted to Kubernetes follows the published schemas: models that Kubeflow generates from its definitions.
+"""Objects for Kubernetes follow the published schemas, as models that Kubeflow generates from its definitions.
 
-An object that goes through the models and comes back the same has no field that they do not know, and no value of a
-wrong type: an API server that checks strictly asks for no less.
+An object that passes through the models unchanged has no field that they do not know, and no value of a wrong type. A
+strict API server demands no more.
 """
 
 import json
@@ -26,7 +26,7 @@ KINDS = ("trainjob", "pytorchjob")
 
 
 def through_the_schema(manifest: dict[str, Any]) -> Any:
-    """The manifest as the models of its kind understand it."""
+    """Return the manifest as the models of its kind read it."""
     if manifest["kind"] == "TrainJob":
         from kubeflow_trainer_api.models import TrainerV1alpha1TrainJob
 

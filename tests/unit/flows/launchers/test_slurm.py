@@ -1,4 +1,4 @@
-"""Training through Slurm's commands, which are stand-ins (see `slurm_stand_in.py`); the jobs are real processes."""
+"""Training through Slurm's commands, which are stand-ins (see `slurm_stand_in.py`). The jobs are real processes."""
 
 import os
 import re
@@ -26,12 +26,12 @@ Wait = Callable[[Callable[[], object]], None]
 
 
 class InterruptionError(Exception):
-    """What a test throws into a running job, as Ctrl-C or a cancelled flow would."""
+    """Error that a test raises in a running job, as Ctrl-C or a cancelled flow would."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Of a job."""
+    """Folder of a job."""
     folder = tmp_path / "home" / "train" / "0123456789abcdef.partial"
     folder.mkdir(parents=True)
     return folder
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def launcher_of(tmp_path: Path, slurm: Any) -> Callable[..., SlurmLauncher]:
-    """Makes a launcher whose batch script is the given one, and does not train."""
+    """Make a launcher with this batch script, which does not train."""
 
     def make(script: str, **options: float) -> SlurmLauncher:
         template = tmp_path / "template.sbatch"
@@ -92,7 +92,7 @@ def test_a_failing_job_tells_how(launcher_of: Callable[..., SlurmLauncher], fold
         lines = list(job.lines())
         assert job.wait() == 3
     assert lines[-2:] == ["no space left", "Slurm job 1 ended: FAILED, exit code 3, after 00:01:23 on 4 nodes"]
-    slurm.be("forgetful")  # the controller keeps a job for some minutes; then there is the accounting
+    slurm.be("forgetful")  # the controller keeps a job for some minutes, and then only the accounting has it
     with launcher_of("kill -9 $$").launch(folder) as job:
         assert job.wait() == 137
 
@@ -268,11 +268,11 @@ def test_a_launcher_that_is_killed_finds_its_job_again(
 
 
 class TestTheScriptOfThePackage:
-    """`train.sbatch` itself, run by bash, with a training that is not one."""
+    """`train.sbatch` itself, run by bash with another command in place of the training."""
 
     @pytest.fixture
     def start(self, folder: Path, slurm: Any) -> Callable[[str], None]:
-        """Submits the script with another command for each node."""
+        """Submit the script with another command for each node."""
         launcher = SlurmLauncher(Settings.load({"NMT_LAUNCHER": "slurm", "NMT_NODES": "1:2"}), "toy")
 
         def start(command: str) -> None:
@@ -289,7 +289,7 @@ class TestTheScriptOfThePackage:
         wait_for(lambda: slurm.states() == ["COMPLETED"])
         assert (folder / "slurm-1.log").read_text() == "meet at 127.0.0.1:20001\n"
 
-    def test_its_exit_code_is_that_of_the_training(
+    def test_its_exit_code_comes_from_the_training(
         self, start: Callable[[str], None], slurm: Any, wait_for: Wait
     ) -> None:
         start("exit 7")

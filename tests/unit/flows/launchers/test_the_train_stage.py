@@ -22,12 +22,12 @@ UPDATES = 600
 
 
 class InterruptionError(Exception):
-    """What a test throws into a running stage, as Ctrl-C or a cancelled flow would."""
+    """Error that a test raises in a running stage, as Ctrl-C or a cancelled flow would."""
 
 
 @dataclass
 class Acting(SilentReporter):
-    """Does something, once, when training has come to an update."""
+    """Reporter that calls a function once when training has reached an update."""
 
     update: int
     act: Callable[[], None]
@@ -40,7 +40,7 @@ class Acting(SilentReporter):
 
 
 class Noted(SilentReporter):
-    """Keeps what the user is shown at once."""
+    """Stream that keeps the output of the terminal."""
 
     def __init__(self) -> None:
         self.notices: list[str] = []
@@ -50,7 +50,7 @@ class Noted(SilentReporter):
 
 
 class Training:
-    """One training, by any launcher, as often as it takes."""
+    """One training, by any launcher, which may be started several times."""
 
     def __init__(self, config: Any, inputs: dict[str, Artifact], store: Store) -> None:
         self._config, self._inputs, self._store = config, inputs, store
@@ -61,7 +61,7 @@ class Training:
 
     @property
     def newest_update(self) -> int:
-        """Of the newest whole checkpoint."""
+        """Return the update of the newest complete checkpoint."""
         return max(int(file.parent.name) for file in self._store.root.glob("train/*.partial/checkpoints/*/.metadata"))
 
 
@@ -81,13 +81,13 @@ def settings_for(launcher: str) -> Settings:
 
 @pytest.fixture(autouse=True)
 def _ports_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The script makes a port of the job's number, and other tests on this machine make jobs too."""
+    """The port depends on the job's number, and other tests on this machine submit jobs too."""
     monkeypatch.setenv("SLURM_STAND_IN_FIRST", str(10 * os.getpid()))
 
 
 @pytest.mark.slow
 @pytest.mark.cpu(40)
-def test_on_slurm_it_is_cancelled_and_goes_on_to_the_end(training: Training, slurm: Any) -> None:
+def test_on_slurm_it_is_cancelled_and_resumes_to_the_end(training: Training, slurm: Any) -> None:
     launcher = SlurmLauncher(settings_for("slurm"), "tiny", poll=0.2)
     with pytest.raises(InterruptionError):
         training.by(launcher, Acting(25, interrupt))
@@ -100,7 +100,7 @@ def test_on_slurm_it_is_cancelled_and_goes_on_to_the_end(training: Training, slu
 
 @pytest.mark.slow
 @pytest.mark.cpu(25)
-def test_on_kubernetes_it_is_evicted_and_goes_on_to_the_end(training: Training, cluster: Any) -> None:
+def test_on_kubernetes_it_is_evicted_and_resumes_to_the_end(training: Training, cluster: Any) -> None:
     def evict() -> None:
         (running,) = cluster.jobs.values()
         running.process.terminate()

@@ -1,4 +1,4 @@
-"""Who is champion, how that changes, and what is known of it later; on a real registry of versions without files."""
+"""The champion, how it changes, and its history, on a real registry of versions without files."""
 
 import threading
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def settings(registry: Any) -> Settings:
 
 @pytest.fixture
 def add(champions: Champions) -> Callable[..., ModelVersion]:
-    """Adds a version made by such stages."""
+    """Add a version that such stages made."""
 
     def add(**made_of: str) -> ModelVersion:
         tags = {f"nmt.{stage}": fingerprint for stage, fingerprint in made_of.items()}

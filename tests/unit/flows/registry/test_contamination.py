@@ -1,4 +1,4 @@
-"""Whether a model can have seen its test sets, by the reports of its own stages and of those that it started from."""
+"""Test whether a model can have seen its test sets, by the reports of its stages and of the models it started from."""
 
 import json
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def make(store: Store) -> Make:
-    """Publishes what a stage would have made of such inputs, with such a report."""
+    """Publish what a stage would make of such inputs, with this report."""
 
     def make(stage: str, number: int, config: Any = None, report: Any = None, **inputs: Artifact) -> Artifact:
         parents = {name: made.fingerprint for name, made in inputs.items()}
@@ -59,7 +59,7 @@ def make(store: Store) -> Make:
 
 @pytest.fixture
 def ancestor(make: Make) -> Callable[..., Artifact]:
-    """Publishes weights that were trained beside this test set."""
+    """Publish weights that were trained with this test set held out."""
 
     def ancestor(number: int, test: str, *, decontaminate: bool = True, started_from: str = "") -> Artifact:
         config = {"clean": {"decontaminate": decontaminate}}

@@ -1,4 +1,4 @@
-"""A model is fetched, or a message says that it cannot be: never is there silence without an end."""
+"""A model is fetched, or a message gives the reason. The command never waits silently without an end."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ _DIRECT = "MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD"
 
 @pytest.fixture(autouse=True)
 def _environment() -> Iterator[None]:
-    """Take back what `prepare` sets."""
+    """Undo the environment variables that `prepare` sets."""
     before = dict(os.environ)
     yield
     os.environ.clear()
@@ -71,7 +71,7 @@ def test_it_names_the_setting_by_which_clients_ask_s3_themselves(
         fetch_model("models:/quickstart/1", tmp_path, settings_of(tmp_path, silent_server), seconds=0.2)
 
 
-def test_files_go_through_the_server_unless_somebody_decides_otherwise(
+def test_files_go_through_the_server_unless_a_setting_decides_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mlflow.environment_variables import MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD as DOWNLOAD

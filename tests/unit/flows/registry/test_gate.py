@@ -30,7 +30,7 @@ HAND = Author(by="hand", why="it swears", who="me@here")
 
 @pytest.fixture(autouse=True)
 def three_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models are timed for three rounds, and not for the seconds that small differences need."""
+    """Models are timed for three rounds, and not for the seconds that small differences require."""
     monkeypatch.setattr(speed, "_SECONDS", 0.0)
     monkeypatch.setattr(speed, "_MOST_SECONDS", 0.0)
 
@@ -43,14 +43,14 @@ def slow_bundle(tiny_tokenizer: Tokenizer, bundle_of: Callable[[Transformer], Pa
 
 @pytest.fixture(scope="module")
 def rich_bundle(other_model: Transformer, bundle_of: Callable[..., Path]) -> Path:
-    """Of another model, in int8 too, and with a shortlist that holds every piece."""
+    """Bundle of another model, also in int8, with a shortlist that holds every piece."""
     pieces = np.arange(other_model.vocab_size, dtype=np.uint8)
     return bundle_of(other_model, int8=True, shortlist=Shortlist(pieces, pieces[:, None], len(pieces)))
 
 
 @pytest.fixture
 def champion(registry: Any, tiny_bundle: Path) -> RegisteredModel:
-    """Version 1, which later ones are compared with; on its own test set it is perfect."""
+    """Version 1, the champion that later versions are compared with. On its own test set it is perfect."""
     config = registry.config()
     split = registry.split(own=registry.references(tiny_bundle))
     registered: RegisteredModel = registry.register(registry.candidate(config, tiny_bundle, split), config)
@@ -117,7 +117,7 @@ def test_one_that_is_worse_on_a_further_test_set_stays_challenger(
 def test_kept_translations_of_the_same_text_are_used(
     registry: Any, champion: RegisteredModel, tiny_bundle: Path, other_bundle: Path
 ) -> None:
-    """The champion's own file says that it writes nothing but q; with another text, it translates anew."""
+    """The stored translations of the champion contain nothing but q. For another test set, it translates again."""
     (kept,) = registry.settings.store.root.glob("evaluate/*/own.hypotheses.txt")
     kept.write_bytes(re.sub(rb"[^\n]", b"q", kept.read_bytes()))
     manifest = Artifact.at(kept.parent).manifest().model_copy(update={"outputs": describe_outputs(kept.parent)})
@@ -186,7 +186,7 @@ def test_only_a_model_that_is_fast_enough_takes_the_champions_place(
 def test_each_is_timed_as_it_is_served(
     registry: Any, champion: RegisteredModel, rich_bundle: Path, tiny_bundle: Path, search: dict[str, Any], way: str
 ) -> None:
-    """Neither has all that the search of the other asks for."""
+    """Neither bundle has all that the search of the other requires."""
     export = {"shortlist": search.get("shortlist", False)}
     config = registry.config(search=registry.search.model_dump() | search, export=export)
     references = [one.text for one in Translator.load(rich_bundle, config.search).translate(registry.sentences)]
@@ -239,7 +239,7 @@ def test_a_champion_that_can_no_longer_be_used_is_compared_by_what_it_translated
 def test_a_champion_that_cannot_be_fetched_is_not_passed_by(
     registry: Any, tiny_bundle: Path, other_bundle: Path, lost: str
 ) -> None:
-    """What it translated is still in the store, so its quality is known; how fast it is, and what it keeps, is not."""
+    """Its translations are still in the store, so its quality is known. Its speed and what it preserves are not."""
     config = registry.config()
     split = registry.split(own=registry.references(other_bundle))
     assert registry.register(registry.candidate(config, tiny_bundle, split), config).verdict.startswith(
@@ -284,7 +284,7 @@ def test_a_champion_that_changes_while_it_is_compared_is_compared_anew(
     compared: list[str] = []
 
     class Busy(Champions):
-        """In the moment before the first promotion another process makes version 3 champion."""
+        """Just before the first promotion, another process makes version 3 the champion."""
 
         def promote(self, version: str, author: Author, expected: str | None = None) -> bool:
             compared.append(expected or "")
@@ -293,7 +293,7 @@ def test_a_champion_that_changes_while_it_is_compared_is_compared_anew(
             return super().promote(version, author, expected)
 
         def taken_back(self, version: Any) -> None:
-            """Version 2 was taken back, and may come again here."""
+            """Version 2 was rolled back, and may return here."""
 
     version = registry.client.get_model_version("test", registered.version)
     verdict = pass_gate(config, candidate, version, Busy(registry.client, "test", settings), settings)

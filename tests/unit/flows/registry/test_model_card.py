@@ -1,4 +1,4 @@
-"""The card of a model: what it learnt from, how good it is, where it fails."""
+"""The card of a model: its training text, its scores and its failures."""
 
 import json
 import zipfile
@@ -33,7 +33,7 @@ def download(folder: Path, *corpora: StoredCorpus, **skipped: str) -> Artifact:
 
 
 def reported(folder: Path, stage: str, **values: Any) -> Artifact:
-    """An artifact of which there is only the report."""
+    """Make an artifact that consists of its report only."""
     (folder / stage).mkdir()
     (folder / stage / REPORT).write_text(json.dumps(values))
     return Artifact(stage, "5" * 32, folder / stage)
@@ -50,7 +50,7 @@ def candidate(folder: Path, made: Artifact | None = None, clean: Artifact | None
 
 
 def data_of(card: str) -> list[str]:
-    """The lines on data."""
+    """Return the lines about the data."""
     lines = card.splitlines()
     return lines[lines.index("## Trained on") : lines.index("## Limits") - 1]
 

@@ -1,4 +1,4 @@
-"""The code that travels with a registered model is enough, no more than that, and apart from any other version."""
+"""The code in a registered model is sufficient, contains no more, and is separate from other versions."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ BLOCKED = ["torch", "polars", "pyarrow", "filelock", "prefect", "mlflow", "yaml"
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> PackedCode:
-    """The packed code, in a folder with nothing else."""
+    """Packed code, in a folder with nothing else."""
     return pack_code(tmp_path_factory.mktemp("packed"))
 
 
@@ -43,7 +43,7 @@ print(json.dumps(ours))
     assert all(Path(file).is_relative_to(package) for file in loaded.values())
 
 
-def test_the_files_are_those_of_this_package_except_for_its_name(packed: PackedCode) -> None:
+def test_the_files_equal_this_package_except_for_its_name(packed: PackedCode) -> None:
     source, name = Path(nmt_core.__file__).parent, packed.package.name
     for file in packed.package.rglob("*.py"):
         original = (source / file.relative_to(packed.package)).read_text(encoding="utf-8")

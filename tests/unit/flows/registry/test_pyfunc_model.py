@@ -1,4 +1,4 @@
-"""A registered model takes lines in every form that MLflow hands over, with options of the search for each call."""
+"""A registered model takes lines in every form that MLflow passes on, with options of the search for each call."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the registry says of a model."""
+"""Description of a model in the registry."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def recipe(**corpus: Any) -> PipelineConfig:
 
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
-    """Of a database of its own."""
+    """Client of its own database."""
     for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT", "MLFLOW_DISABLE_TELEMETRY"):
         monkeypatch.setenv(name, "")  # so that what `prepare` sets is taken back
     settings = Settings.load({"NMT_HOME": str(tmp_path)})
@@ -43,7 +43,8 @@ def test_a_corrected_licence_reaches_the_model_that_is_registered_already(client
     settings = Settings.load({"NMT_HOME": str(tmp_path)})
     (tmp_path / "text").mkdir()
     made = download(tmp_path / "text", licence="MIT")
-    scores = [{"test_set": "news", "metric": "BLEU", "score": 30.0, "signature": "x"}]
+    metrics = ("BLEU", "chrF++")  # MLflow accepts no + in the name of a tag
+    scores = [{"test_set": "news", "metric": metric, "score": 30.0, "signature": "x"} for metric in metrics]
     (tmp_path / REPORT).write_text(json.dumps({"scores": scores, "must_translate": []}))
     candidate = Candidate(Artifact("export", "1" * 32, tmp_path), Artifact("evaluate", "2" * 32, tmp_path), made)
     client.create_registered_model("test", description="old card")
@@ -64,6 +65,7 @@ def test_a_corrected_licence_reaches_the_model_that_is_registered_already(client
     assert register("MIT") == ["by hand", "by hand too"]
     (mark,) = marks(settings.store).values()
     assert client.get_model_version("test", "1").tags["nmt.mark"] == mark.id, "registered again, it keeps its mark"
+    assert client.get_model_version("test", "1").tags["nmt.chrF_.news"] == "30.00"
     assert mark.made_of == {"export": "1" * 32, "evaluate": "2" * 32}
     without_text = Candidate(candidate.export, candidate.evaluate)
     assert register("GPL", without_text) == ["by hand", "by hand too"], "the recipe alone knows less"

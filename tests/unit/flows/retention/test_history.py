@@ -33,14 +33,14 @@ def mlflow(tmp_path: Path, mlflow_database: Path) -> MlflowClient:
 
 
 class History:
-    """Runs in both histories that ended so many days ago."""
+    """Runs in both histories, each of which ended a given number of days ago."""
 
     def __init__(self, mlflow: MlflowClient, prefect: SyncPrefectClient, database: Path) -> None:
         self.mlflow, self.prefect, self.database = mlflow, prefect, database
         self.flow_runs: dict[str, Any] = {}
 
     def run(self, name: str, days: int, made: dict[str, str] | None = None, *, ended: bool = True) -> dict[str, str]:
-        """A run with a child for each artifact that it made; the ids by name."""
+        """Add a run with a child for each artifact that it made, and return the ids by name."""
         flow_run = self.prefect.create_flow_run(nothing, state=Completed() if ended else Running())
         self.flow_runs[name] = flow_run.id
         at = int(time.time() * 1_000) - days * DAY
@@ -61,7 +61,7 @@ class History:
         return ids
 
     def clean(self, days: int) -> tuple[set[str], set[str]]:
-        """Remove what is older; the names of the runs that are left in MLflow, and of the flow runs left in Prefect."""
+        """Remove older runs. Return the names of the runs left in MLflow, and of the flow runs left in Prefect."""
         for run in old_runs(self.mlflow, self.prefect, datetime.now(UTC) - timedelta(days=days)):
             run.remove()
         left = {run.info.run_name for run in self.mlflow.search_runs(["0"], run_view_type=ViewType.ACTIVE_ONLY)}
@@ -96,7 +96,7 @@ def test_a_run_that_is_going_stays_however_old(history: History) -> None:
 
 
 def test_a_registered_model_keeps_the_runs_that_it_came_from(history: History) -> None:
-    """The training was reused by the run that registered the model, and ran in an earlier one."""
+    """The run that registered the model reused the training, which ran in an earlier run."""
     history.run("trained", 300, {"train": OF_TRAIN})
     ids = history.run("registered", 200, {"export": OF_EXPORT, "register": "f" * 32})
     history.mlflow.set_tag(ids[""], "artifact.train", OF_TRAIN)

@@ -1,4 +1,4 @@
-"""What somebody still needs is no garbage: here, and in the store that machines share."""
+"""Artifacts that are still needed are not garbage: here, and in the store that machines share."""
 
 import contextlib
 import os
@@ -35,7 +35,7 @@ Put = Callable[..., Artifact]
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """An empty home, which is also that of commands."""
+    """Empty home, which commands use too."""
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_DISABLE_TELEMETRY", "PREFECT_HOME", "NMT_STORE"):
         monkeypatch.setenv(name, "")  # so that what `prepare` sets is taken back
     monkeypatch.setenv("NMT_HOME", str(tmp_path / "home"))
@@ -44,7 +44,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 @pytest.fixture
 def put() -> Put:
-    """Publishes an artifact called by one digit, made from others."""
+    """Publish an artifact named by one digit, made from others."""
 
     def publish(settings: Settings, name: str, *inputs: Artifact) -> Artifact:
         stage, _, digit = name.partition("/")
@@ -72,7 +72,7 @@ def put() -> Put:
 
 @pytest.fixture
 def register() -> Callable[..., None]:
-    """Registers a version that was made of artifacts, with an alias or without."""
+    """Register a version that was made of artifacts, with or without an alias."""
 
     def version(settings: Settings, alias: str, *artifacts: Artifact) -> None:
         settings.home.mkdir(exist_ok=True)
@@ -186,7 +186,7 @@ def test_a_run_in_progress_keeps_what_it_has_made(home: Settings, put: Put) -> N
 
 
 def test_a_run_in_progress_keeps_what_it_reads(home: Settings, put: Put) -> None:
-    """A stage that was started by itself has made nothing yet, and no manifest says what it is being made from."""
+    """A stage that was started by itself has made nothing yet, and no manifest names its inputs."""
     split = put(home, "split/2", put(home, "clean/1"))
     put(home, "split/3")
     run_of(home, 1, ended=False, reads=[split])
@@ -208,7 +208,7 @@ def test_a_translation_keeps_its_model(home: Settings, put: Put) -> None:
         "with model_of(sys.argv[1], Settings.load()): os.kill(os.getpid(), 9)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(model.path)]).returncode == -9
-    assert list(model.path.parent.glob("*.used")), "it had no time to say that it ends"
+    assert list(model.path.parent.glob("*.used")), "it had no time to report its end"
     assert rubbish(home) == {"clean/1", "export/2"}
 
 
@@ -251,7 +251,7 @@ def test_the_shared_store_keeps_what_others_need(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Another machine made all of it: its runs are not known here, but its models and pins are."""
+    """Another machine made everything. Its runs are not known here, but its models and pins are."""
     other = Settings.load({"NMT_HOME": str(home.home.with_name("other")), "NMT_STORE": s3_folder})
     clean = put(other, "clean/1")
     champion = put(other, "export/2", clean)
@@ -275,7 +275,10 @@ def test_the_shared_store_keeps_what_others_need(
 
 
 def test_pages_of_the_registry_are_read_to_the_end(home: Settings, put: Put, register: Callable[..., None]) -> None:
-    """More models than MLflow gives at once, written into its database: to make them one by one takes minutes."""
+    """The registry has more models than one page of MLflow.
+
+    They are written into its database, because making them takes minutes.
+    """
     champion = put(home, "export/2", put(home, "clean/1"))
     register(home, "champion", champion)
     with contextlib.closing(sqlite3.connect(home.own_database)) as database, database:
@@ -292,7 +295,7 @@ def test_pages_of_the_registry_are_read_to_the_end(home: Settings, put: Put, reg
 def test_a_registry_that_runs_name_is_asked_or_nothing_is_called_garbage(
     home: Settings, put: Put, register: Callable[..., None], tmp_path: Path
 ) -> None:
-    """Whoever forgets MLFLOW_TRACKING_URI has a registry in the home, which is empty or not even there."""
+    """A user who forgets MLFLOW_TRACKING_URI uses the registry of the home, which is empty or does not exist."""
     clean = put(home, "clean/1")
     champion = put(home, "export/2", clean)
     elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"

@@ -14,7 +14,7 @@ from nmt_core.train.spent import Spent
 FREE = Prices()
 
 
-def test_the_time_of_processors_is_measured_that_of_children_as_well() -> None:
+def test_the_time_of_processors_is_measured_with_children() -> None:
     meter = StageMeter()
     subprocess.run([sys.executable, "-c", "sum(range(10_000_000))"], check=True)
     cost = meter.cost({"tokens": 7}, Spent(), FREE)

@@ -1,4 +1,4 @@
-"""An error that a user can cause is one line of the run's state, and no traceback is in its log."""
+"""An error that a user can cause is one line in the run's state, without a traceback in its log."""
 
 import logging
 
@@ -18,10 +18,10 @@ from nmt_core.recipes.recipe import load_recipe
 @flow(name="judged", persist_result=False)
 @ends_in_words
 def judged(fails: bool) -> dict[str, int]:
-    """Fails, or not.
+    """Fail on request.
 
     Args:
-        fails: Whether it does.
+        fails: True to fail.
     """
     if fails:
         raise ConfigError("train.max_updates=0: must be 1 or more")

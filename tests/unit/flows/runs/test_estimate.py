@@ -34,6 +34,8 @@ RECURRENT: list[dict[str, Any]] = [
     {"decoder_layers": 3, "rnn": {"attention": "none"}},
     {"rnn": {"attention": "none", "context": "first_state", "bidirectional": False}},
     {"encoder_layers": 2, "decoder_layers": 2, "rnn": {"attention": "dot", "cell": "lstm", "bidirectional": False}},
+    {"rnn": {"attention": "general", "bidirectional": False}},
+    {"rnn": {"attention": "concat", "cell": "lstm", "bidirectional": False, "input_feeding": True}},
     {"d_model": 8, "tied_embeddings": "three_way", "rnn": {}},
 ]
 
@@ -88,9 +90,9 @@ def test_a_rule_of_thumb_is_named(tmp_path: Path) -> None:
 def test_training_takes_as_much_disk_as_was_told(
     training_inputs: Any, make_config: Any, world: World, tmp_path: Path
 ) -> None:
-    """At its peak, and next to nothing more: every checkpoint is watched as it comes.
+    """The disk is measured at its peak, and hardly more is forecast: every checkpoint is measured as it is written.
 
-    What the same recipe took the last time plays no part: its model was smaller, and only what it left is known.
+    The last run of the same recipe does not count, because its model was smaller and only its remains are known.
     """
     train = {"max_updates": 50, "checkpoint_every": 10, "ema_decay": 0.9}
     config = make_config(train=train, model={"d_model": 64, "d_ff": 128})

@@ -1,4 +1,4 @@
-"""Forecasts are scaled from earlier runs by the size of the work, and their range says how thin the evidence is."""
+"""Forecasts are scaled from earlier runs by the size of the work. Their range shows how weak the evidence is."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def ran(settings: Settings, config: PipelineConfig, **changes: Any) -> Evidence:
-    """A run of a recipe on this machine that took `TOOK`, of the size that is expected."""
+    """Return a run of a recipe on this machine that took `TOOK`, for work of the expected size."""
     sizes = expected(config, Sizes()).model_copy(update={"trained_tokens": 2_000_000, "tokens_per_second": 10_400})
     costs = {name: Cost(seconds=seconds, cpu_seconds=2 * seconds) for name, seconds in TOOK.items()}
     values: dict[str, Any] = {"origin": "run", "label": "run 1", "config": config, "sizes": sizes, "costs": costs}
@@ -241,5 +241,5 @@ def test_forecast_and_truth_are_compared_when_all_is_known() -> None:
 
 def test_a_busy_machine_is_named() -> None:
     assert forecasts.busy_line(Free(1, 1, None, load=0.4)) == ""
-    assert "3.1 want to compute for each CPU" in forecasts.busy_line(Free(1, 1, None, load=3.1))
+    assert "3.1 compete for each CPU" in forecasts.busy_line(Free(1, 1, None, load=3.1))
     assert Free.of(Path("nowhere")).load >= 0

@@ -26,7 +26,7 @@ TEXT_STAGES = {"download", "clean", "split", "tokenizer", "encode"}
 
 @pytest.fixture(autouse=True)
 def few_updates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A training is measured for twenty updates, and not for the seconds that its noise needs."""
+    """A training is measured for twenty updates, and not for the seconds that its noise requires."""
     monkeypatch.setattr(measuring, "_MOST_UPDATES", 20)
 
 

@@ -1,4 +1,4 @@
-"""What a stage that runs by itself begins with."""
+"""Inputs of a stage that runs by itself."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,14 +17,14 @@ from nmt_core.store.artifacts import Artifact
 
 @pytest.fixture
 def home(tiny: dict[str, Artifact], tmp_path: Path) -> Settings:
-    """A home whose store is that of the tiny pipeline."""
+    """Home whose store is the store of the tiny pipeline."""
     (tmp_path / "artifacts").symlink_to(tiny["encode"].path.parent.parent)
     return Settings.load({"NMT_HOME": str(tmp_path)})
 
 
 @pytest.fixture
 def ran(home: Settings, tiny: dict[str, Artifact], make_config: Any) -> Any:
-    """Writes down a run of some stages."""
+    """Write the summary of a run of some stages."""
 
     def run(run_id: str, *stages: str, status: Any = "done", **sections: Any) -> None:
         rows = [StageSummary(name=name, fingerprint=tiny[name].fingerprint, status=status) for name in stages]
@@ -60,12 +60,12 @@ def test_latest_is_what_the_newest_run_of_the_recipe_made(
     ran("4-shorter", "download")
     origin = find(home, make_config(), "split", LATEST)
     assert origin.run and origin.run.run_id == "2-newer"
-    assert origin.config.clean.max_words == 99, "the rest of the configuration is that of the run"
+    assert origin.config.clean.max_words == 99, "the rest of the configuration comes from the run"
     assert [artifact.short for artifact in origin.artifacts] == [tiny["clean"].short, tiny["download"].short]
 
 
 @pytest.mark.parametrize("asked", ["1-older", "of-1-older"])
-def test_a_run_is_known_by_its_id_and_by_that_of_prefect(
+def test_a_run_is_known_by_its_id_and_by_its_id_in_prefect(
     home: Settings, ran: Any, make_config: Any, asked: str
 ) -> None:
     ran("1-older", "clean")

@@ -1,4 +1,4 @@
-"""A run whose machines were taken away has not failed: nobody is told so, and Retry goes on with it."""
+"""A run whose machines were taken away has not failed: no one is notified, and Retry resumes it."""
 
 from uuid import uuid4
 
@@ -14,12 +14,12 @@ from flows.deployment.automations import silent_runs
 from flows.runs.preemption import preempted
 from nmt_core.errors import BudgetError, PreemptedError
 
-GONE = "train: stopped from outside after 70 updates, with a checkpoint: the same command goes on from there"
+GONE = "train: stopped from outside after 70 updates, with a checkpoint: the same command resumes from there"
 
 
 @flow(name="taken away", persist_result=False)
 def taken_away(attempts: list[str]) -> str:
-    """Ends as `retrain` does when its training is preempted at the first attempt, or has spent its budget."""
+    """End as `retrain` does when its training is preempted at the first attempt, or has spent its budget."""
     attempts.append("another")
     try:
         if attempts[0] == "budget":
@@ -34,12 +34,12 @@ def taken_away(attempts: list[str]) -> str:
 
 @pytest.fixture
 def run(client: SyncPrefectClient) -> FlowRun:
-    """A run of a deployment, which a worker would now execute."""
+    """Run of a deployment, which a worker would execute now."""
     deployment = client.create_deployment(client.create_flow(taken_away), "taken away")
     return client.create_flow_run_from_deployment(deployment)
 
 
-def test_the_run_is_preempted_and_goes_on_when_it_is_tried_again(client: SyncPrefectClient, run: FlowRun) -> None:
+def test_the_run_is_preempted_and_resumes_when_it_is_tried_again(client: SyncPrefectClient, run: FlowRun) -> None:
     attempts = {"attempts": ["preempted"]}
     with pytest.raises(PreemptedError, match="stopped from outside after 70 updates") as caught:
         run_flow(taken_away, run, attempts)
@@ -53,7 +53,7 @@ def test_the_run_is_preempted_and_goes_on_when_it_is_tried_again(client: SyncPre
     assert client.read_flow_run(run.id).state_name == "Completed"
 
 
-def test_a_spent_budget_is_somebodys_business(client: SyncPrefectClient, run: FlowRun) -> None:
+def test_a_spent_budget_is_a_failure(client: SyncPrefectClient, run: FlowRun) -> None:
     with pytest.raises(BudgetError):
         run_flow(taken_away, run, {"attempts": ["budget"]})
     ended = client.read_flow_run(run.id)
@@ -61,5 +61,8 @@ def test_a_spent_budget_is_somebodys_business(client: SyncPrefectClient, run: Fl
 
 
 def test_no_automation_takes_it_for_a_failure() -> None:
-    """That of runs without a heartbeat waits for its end as for any other, and else would take it for silent."""
+    """The automation for runs without a heartbeat waits for the end of this run as for any other.
+
+    Otherwise it would declare the run silent.
+    """
     assert "prefect.flow-run.Preempted" in silent_runs(uuid4()).trigger.expect  # type: ignore[union-attr]

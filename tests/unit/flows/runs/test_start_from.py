@@ -1,4 +1,4 @@
-"""What `start_from` names is found in the registry and in the store, or it is said what is missing."""
+"""Values of `start_from` are found in the registry and in the store, or the message names what is missing."""
 
 import os
 import subprocess
@@ -61,7 +61,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A database with a model of two versions: the champion is made of what the tests put into their stores."""
+    """Database with a model of two versions. The champion is made of what the tests put into their stores."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT", "MLFLOW_DISABLE_TELEMETRY"):
             patch.setenv(name, "")  # so that what `prepare` sets is taken back
@@ -182,7 +182,7 @@ def test_a_configuration_from_a_form_is_resolved_as_well(settings: Settings, mon
 
 @pytest.fixture
 def ran(settings: Settings) -> Callable[..., None]:
-    """Writes the summary of a run, and puts what it made into the store."""
+    """Write the summary of a run, and put its artifacts into the store."""
 
     def write(number: int, aliases: list[str], start_from: str = "") -> None:
         summary = RunSummary.begin(recipe(start_from), f"2026010{number}")

@@ -64,7 +64,7 @@ def test_a_run_is_found_by_the_beginning_of_its_id_and_the_newest_without_one(tm
         find_run(tmp_path, "2025")
 
 
-def test_the_cost_of_a_run_is_that_of_its_stages(tmp_path: Path) -> None:
+def test_the_cost_of_a_run_is_the_sum_of_its_stages(tmp_path: Path) -> None:
     summary = RunSummary.begin(CONFIG, "run")
     for name, seconds in (("clean", 1.5), ("train", 2.5)):
         row = StageSummary(name=name, fingerprint="1", status="done", cost=Cost(seconds=seconds, tokens=5))

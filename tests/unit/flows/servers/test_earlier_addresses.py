@@ -1,4 +1,4 @@
-"""Modules that work pools and services of earlier versions start are still there, and say what to change."""
+"""Modules that work pools and services of earlier versions start still exist, and name the change to make."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A run whose machine is gone is ended, and none that lives: after a server was away, all of them look silent."""
+"""A run whose machine is gone is ended, and a living run is not: after the server was away, all of them look silent."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ from support.until import until
 from flows.servers.heartbeats import HEARTBEAT, HEARTBEATS_MISSED, end_silent
 
 SECONDS = 200
-"""From one heartbeat to the next: a run that was heard of as the test began is not silent at its end."""
+"""Seconds between heartbeats: a run that sent one when the test began is not silent at the end of the test."""
 LONG_AGO = HEARTBEATS_MISSED * SECONDS + 1
 
 
@@ -25,7 +25,7 @@ def nothing() -> None: ...
 
 
 def forget_runs(client: SyncPrefectClient) -> None:
-    """Those of other tests too, who have left runs that nobody looks after on the server that all share."""
+    """Forget the runs of other tests too, which have left runs without a process on the shared server."""
     for run in client.read_flow_runs():
         client.delete_flow_run(run.id)
 
@@ -39,7 +39,7 @@ def prefect(prefect_api: str) -> Iterator[SyncPrefectClient]:
 
 
 def beats(prefect: SyncPrefectClient, run: UUID, seconds_ago: float = 0) -> None:
-    """Send a sign of life, as the process of a run does, and wait until the server shows it."""
+    """Send a heartbeat, as the process of a run does, and wait until the server shows it."""
     event = {
         "id": str(uuid4()),
         "event": HEARTBEAT,
@@ -58,7 +58,7 @@ def beats(prefect: SyncPrefectClient, run: UUID, seconds_ago: float = 0) -> None
 
 @pytest.fixture
 def started(prefect: SyncPrefectClient) -> Callable[..., UUID]:
-    """Makes a run that is in some state, and was last heard of some time ago."""
+    """Make a run in some state, whose last heartbeat was some time ago."""
 
     def start(state: State[Any], seconds_ago: float | None) -> UUID:
         run = prefect.create_flow_run(nothing, state=state).id
@@ -98,7 +98,9 @@ def test_who_is_silent_is_listened_to_and_then_ended(prefect: SyncPrefectClient,
     assert message and message.startswith("no heartbeat for ") and message.endswith(" s: its process is gone")
 
 
-def test_nobody_is_listened_to_for_nothing(prefect: SyncPrefectClient, started: Callable[..., UUID]) -> None:
+def test_reconcile_waits_for_no_heartbeat_without_need(
+    prefect: SyncPrefectClient, started: Callable[..., UUID]
+) -> None:
     started(Running(), 0)
     said: list[str] = []
     assert end_silent(prefect, said.append, SECONDS) == []

@@ -12,7 +12,10 @@ from flows.servers.isolated import keep_running_without_a_lease
 
 
 def test_a_run_without_a_lease_is_not_ended(prefect_api: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server knows no such lease, as after a restart. By default, Prefect ends such a run after a few seconds."""
+    """The server does not know the lease, as after a restart.
+
+    By default, Prefect ends such a run after a few seconds.
+    """
     monkeypatch.setattr(flow_engine, "maintain_concurrency_lease", flow_engine.maintain_concurrency_lease)
     monkeypatch.setattr("prefect.concurrency._leases._RENEWAL_RETRY_BASE_DELAY", 0.05)
     with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):

@@ -1,4 +1,4 @@
-"""Prefect's database is there as a whole or not at all, whenever its creation is killed."""
+"""Prefect's database is complete or does not exist, whenever its creation is killed."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Our Prefect server lets in who knows the password, and loses no click to a lock of its database."""
+"""Our Prefect server accepts clients with the password, and loses no click to a lock of its database."""
 
 import concurrent.futures
 import http.client
@@ -71,9 +71,10 @@ def test_a_post_without_a_token_is_refused(prefect_server: Any) -> None:
 
 
 def test_a_lock_between_reading_and_writing_is_outwaited(prefect_server: Any) -> None:
-    """By itself, Prefect begins to read, finds that another has written meanwhile, and fails at once with 503.
+    """Another process writes again and again while the schedules of a deployment are paused and resumed.
 
-    Here another writes again and again while the schedules of a deployment are paused and resumed.
+    Without our settings, Prefect would begin to read, find that another process has written meanwhile, and fail at once
+    with 503.
     """
     api, own = prefect_server.address, headers(prefect_server.address, prefect_server.secret)
     done, writes = threading.Event(), 0
@@ -86,7 +87,7 @@ def test_a_lock_between_reading_and_writing_is_outwaited(prefect_server: Any) ->
                 connection.execute("update csrf_token set updated = updated")
                 connection.commit()
                 writes += 1
-                time.sleep(0.005)  # else nobody else would ever get the lock
+                time.sleep(0.005)  # otherwise no other connection would get the lock
         connection.close()
 
     with httpx.Client(base_url=f"{api}/", headers=own, timeout=120) as client:
@@ -107,14 +108,14 @@ def test_a_lock_between_reading_and_writing_is_outwaited(prefect_server: Any) ->
 
 
 def scheduled(client: httpx.Client) -> tuple[str, str]:
-    """A deployment with a schedule; the ids of both."""
+    """Make a deployment with a schedule, and return the ids of both."""
     flow = client.post("flows/", json={"name": "clicked"}).json()["id"]
     schedule = {"active": True, "schedule": {"cron": "0 3 * * *", "timezone": "UTC"}}
     made = client.post("deployments/", json={"name": "clicked", "flow_id": flow, "schedules": [schedule]}).json()
     return made["id"], made["schedules"][0]["id"]
 
 
-def test_the_secret_is_random_kept_and_for_nobody_else(tmp_path: Path) -> None:
+def test_the_secret_is_random_kept_and_private(tmp_path: Path) -> None:
     file = tmp_path / "home" / "prefect" / "secret"
     secret = kept_secret(file)
     user, _, password = secret.partition(":")
@@ -133,7 +134,7 @@ def test_a_secret_that_others_could_read_or_write_is_replaced(tmp_path: Path, mo
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_an_empty_secret_lets_nobody_in(tmp_path: Path) -> None:
+def test_an_empty_secret_lets_no_client_in(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.touch(0o600)
     assert len(kept_secret(file)) > 40
@@ -151,7 +152,7 @@ def test_a_secret_that_cannot_be_kept_is_an_error_that_names_the_file(tmp_path: 
 def test_clients_find_the_secret_of_a_running_nmt_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect_server: Any, spelled: str
 ) -> None:
-    """Also where the environment holds the password of another server."""
+    """This holds even if the environment has the password of another server."""
     monkeypatch.setenv("PREFECT_API_URL", "")
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "nmt:of-another")
     address = prefect_server.address

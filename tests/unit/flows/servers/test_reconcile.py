@@ -40,7 +40,7 @@ def mlflow(made_database: str) -> Iterator[MlflowClient]:
 
 
 def child() -> tuple[subprocess.Popen[bytes], str]:
-    """A process that waits, and what it calls itself."""
+    """Process that waits, and its name."""
     code = "from nmt_core.execution.processes import this_process; print(this_process(), flush=True); input()"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout
@@ -56,7 +56,7 @@ def dead_process() -> str:
 
 
 def tracked(mlflow: MlflowClient, prefect: SyncPrefectClient, state: State | None, process: str = "") -> str:
-    """A RUNNING run, and its flow run in some state; without one, Prefect knows of no such flow run."""
+    """Make a RUNNING run, and its flow run in some state. Without a state, Prefect knows no such flow run."""
     owner = prefect.create_flow_run(nothing, state=state).id if state else uuid4()
     tags = {FLOW_RUN_TAG: str(owner), PROCESS_TAG: process, "mlflow.note.content": "A recipe."}
     run_id: str = mlflow.create_run("0", tags=tags).info.run_id
@@ -102,7 +102,7 @@ def test_a_run_whose_process_is_gone_is_closed_and_prefect_told(
     assert state and state.is_crashed()
 
 
-def test_a_dead_process_that_nobody_has_buried_is_gone(mlflow: MlflowClient, prefect: SyncPrefectClient) -> None:
+def test_a_zombie_is_gone(mlflow: MlflowClient, prefect: SyncPrefectClient) -> None:
     process, name = child()
     tracked(mlflow, prefect, Running(), name)
     assert close_orphans(mlflow, prefect) == []
@@ -121,7 +121,7 @@ def test_a_number_that_another_process_has_by_now_does_not_deceive(
     assert [closed.status for closed in close_orphans(mlflow, prefect)] == ["KILLED"]
 
 
-def test_a_process_keeps_its_name_when_somebody_sets_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_keeps_its_name_when_the_clock_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     name = this_process()
     monkeypatch.setattr(psutil.Process, "create_time", lambda process: 0.0)
     assert this_process() == name
@@ -136,7 +136,7 @@ def attempt(mlflow: MlflowClient, owner: UUID, number: int, process: str) -> str
 
 @pytest.fixture
 def retried(prefect: SyncPrefectClient) -> UUID:
-    """A flow run whose first process was killed, and that somebody has retried."""
+    """Make a flow run whose first process was killed, and which was retried."""
     run = prefect.create_flow_run(nothing).id
     for state in (Running(), Crashed(), AwaitingRetry(), Running()):
         prefect.set_flow_run_state(run, state, force=True)
@@ -175,7 +175,7 @@ def test_a_retry_that_mlflow_does_not_know_yet_is_left_alone(
 def test_only_a_flow_run_that_runs_is_called_crashed(
     mlflow: MlflowClient, prefect: SyncPrefectClient, dead_process: str, state: State, name: str
 ) -> None:
-    """One that waits for its retry has no process; one that is being cancelled would keep its place for ever."""
+    """A run that waits for its retry has no process. A run that is being cancelled would keep its slot forever."""
     run_id = tracked(mlflow, prefect, state, dead_process)
     assert [(closed.run_id, closed.status) for closed in close_orphans(mlflow, prefect)] == [(run_id, "KILLED")]
     assert state_of(prefect, UUID(mlflow.get_run(run_id).data.tags[FLOW_RUN_TAG])) == name

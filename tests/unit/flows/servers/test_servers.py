@@ -26,7 +26,7 @@ def test_a_port_in_use_is_passed_over() -> None:
 
 
 def test_a_port_with_remains_of_connections_is_not_passed_over() -> None:
-    """As a server leaves it that has just ended."""
+    """A server that has just ended leaves such connections."""
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
         port = server.getsockname()[1]
         server.accept()[0].close()  # who closes first keeps the remains
@@ -104,7 +104,7 @@ def test_a_prefect_that_does_not_answer_is_named(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_the_password_of_a_database_is_no_argument(tmp_path: Path, free_port: int) -> None:
-    """`ps` shows arguments to everybody on the machine."""
+    """`ps` shows arguments to every user of the machine."""
     address = f"postgresql+psycopg://nmt:{'planted'}@127.0.0.1:{free_port}/mlflow"
     settings = Settings.load({"NMT_HOME": str(tmp_path), "MLFLOW_TRACKING_URI": address})
     server = start_mlflow(settings, free_port)

@@ -1,4 +1,4 @@
-"""A worker's runs are told to end before it is. The worker here does at SIGTERM what Prefect's does: it kills them."""
+"""The runs of a worker get the signal before the worker. At SIGTERM, this worker kills them as Prefect's does."""
 
 import signal
 import subprocess
@@ -47,14 +47,14 @@ sys.exit(supervise([sys.executable, *sys.argv[3:]], float(sys.argv[1]), lambda: 
 
 @pytest.fixture
 def clock(tmp_path: Path) -> Path:
-    """A file that says what time it is for the supervisor."""
+    """File that tells the supervisor the time."""
     file = tmp_path / "clock"
     file.write_text("0")
     return file
 
 
 def start(clock: Path, hearing: str = "good") -> tuple[subprocess.Popen[bytes], list[psutil.Process]]:
-    """A supervisor with a grace of 30 seconds, and its worker and run, as soon as the run is there."""
+    """Supervisor with a grace period of 30 seconds, with its worker and run, as soon as the run exists."""
     arguments = ["30", str(clock), "-c", WORKER, RUN, str(clock.parent), hearing]
     process = subprocess.Popen([sys.executable, "-c", SUPERVISOR, *arguments])
     until((clock.parent / "runs").exists)
@@ -93,7 +93,7 @@ def test_a_worker_that_is_killed_leaves_its_runs_alone(clock: Path) -> None:
     process, (worker, run) = start(clock)
     process.kill()
     process.wait()
-    until_gone([worker], "nobody would look after it")
+    until_gone([worker], "the worker is still there")
     assert run.is_running() and run.status() != psutil.STATUS_ZOMBIE
     run.kill()
 

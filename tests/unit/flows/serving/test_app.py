@@ -39,7 +39,7 @@ def service(model: CurrentModel) -> Service:
 
 @pytest.fixture(scope="module")
 def client(service: Service) -> Iterator[TestClient]:
-    """A client of that service, which asks for no token."""
+    """Client of that service, which requires no token."""
     with TestClient(make_app(service, token="")) as client:
         yield client
 
@@ -210,7 +210,7 @@ def test_the_pages_need_no_other_host(client: TestClient) -> None:
 
 
 def test_another_version_takes_over(tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests get the version that the address meant last; a version that cannot be loaded changes nothing."""
+    """Requests get the version that the address last meant. A version that cannot be loaded changes nothing."""
     versions = [tmp_path / name for name in ("first", "second")]
     for version in versions:
         version.symlink_to(tiny_bundle, target_is_directory=True)
@@ -239,7 +239,7 @@ def test_other_machines_need_a_token() -> None:
 
 
 def test_an_answer_is_sent_at_once() -> None:
-    """Otherwise its body waits 40 ms, until the client acknowledges its head."""
+    """Otherwise the body waits 40 ms, until the client acknowledges the head."""
     with bound("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
         connection, _ = listening.accept()
         with connection:

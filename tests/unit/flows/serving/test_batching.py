@@ -1,4 +1,4 @@
-"""Lines of several requests are computed together, each gets its own result, and no more wait than may."""
+"""Lines of several requests are computed together. Each gets its own result, and no more wait than allowed."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from flows.serving.batching import MOST_LINES, Batcher, OverloadedError
 
 
 class Held:
-    """A computation that waits until it is let go, and remembers what it was given."""
+    """Computation that waits until it is released, and remembers its input."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[str, list[str]]] = []
@@ -46,7 +46,7 @@ def results(*futures: Any) -> list[str]:
 
 
 def busy(held: Held, batcher: Batcher[str, str]) -> Any:
-    """Give the thread a line, and return its future when the thread is at work on it."""
+    """Give the thread a line, and return its future when the thread is working on it."""
     first = batcher.submit("a", ["first"])
     assert held.began.acquire(timeout=600)
     return first

@@ -46,7 +46,7 @@ def settings(tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def found(settings: Settings) -> Finder:
-    """Reads the runs back, by name."""
+    """Read the runs back, by name."""
 
     def find() -> dict[str, Run]:
         client = MlflowClient(settings.mlflow_tracking_uri)
@@ -59,7 +59,7 @@ def found(settings: Settings) -> Finder:
 def test_runs_with_all_they_hold_reach_a_local_database(settings: Settings, found: Finder) -> None:
     warnings: list[str] = []
     tracker = Tracker(settings.mlflow_tracking_uri, "corpus", settings.model_files, warnings.append)
-    parent = tracker.start("parent", {"a": "1"}, {f"knob{n}": n for n in range(150)})
+    parent = tracker.start("parent", {"a": "1"}, {f"option{n}": n for n in range(150)})
     child = tracker.start("child", {}, {}, parent=parent)
     for step in range(2_500):
         tracker.metrics(child, {"loss": step / 2}, step)
@@ -138,7 +138,7 @@ def test_a_run_lists_its_text_and_another_run_the_same(settings: Settings, tmp_p
     runs = [tracker.start(name, {}, {}) for name in ("first", "second")]
     for run in runs:
         tracker.datasets(run, texts)
-    tracker.datasets(runs[0], texts)  # as after an answer that was lost: it is said twice and listed once
+    tracker.datasets(runs[0], texts)  # as after a lost answer: it is sent twice and listed once
     tracker.close(timeout=patient(30))
 
     client = MlflowClient(settings.mlflow_tracking_uri)
@@ -173,8 +173,8 @@ def test_a_dead_server_costs_one_warning_and_what_it_missed_another(settings: Se
     ]
 
 
-def test_nobody_waits_for_a_server_that_keeps_silent(settings: Settings) -> None:
-    """It lets us in and says nothing: whoever waited for it would come back after the warning that it gave up."""
+def test_a_silent_server_is_not_waited_for(settings: Settings) -> None:
+    """The server accepts the connection and sends nothing. A caller that waited would return after the warning."""
     warnings: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -211,7 +211,7 @@ def test_a_wrong_password_is_said_to_be_one(settings: Settings) -> None:
 
 
 def test_what_could_not_be_logged_is_caught_up_with(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database whose folder cannot be made yet stands for any MLflow that comes back."""
+    """A database whose folder cannot be made yet represents an MLflow that comes back."""
     monkeypatch.setattr("flows.tracking.mlflow_tracker._SECONDS_BETWEEN_TRIES", 0.2)
     folder, made = settings.home / "later", settings.home / "made"
     folder.touch()
@@ -220,7 +220,7 @@ def test_what_could_not_be_logged_is_caught_up_with(settings: Settings, monkeypa
     warnings: list[str] = []
     tracker = Tracker(f"sqlite:///{folder / 'mlflow.db'}", "corpus", settings.model_files, warnings.append)
     before = time.time()
-    run = tracker.start("late", {}, {"knob": 1})
+    run = tracker.start("late", {}, {"option": 1})
     after = time.time()
     tracker.metrics(run, {"loss": 1.5}, 1)
     assert tracker.id_of(run, timeout=30) == ""
@@ -241,8 +241,8 @@ def test_what_could_not_be_logged_is_caught_up_with(settings: Settings, monkeypa
 def with_outages(settings: Settings, port: int) -> dict[str, list[str]]:
     """Log to a server that starts late, goes away, and comes back.
 
-    A run begins before there is a server, and two others have to end while there is none: the warnings of the trackers
-    of the early one, of one that is waited for, and of one that is not.
+    A run begins before there is a server, and two others end while there is none. Returns the warnings of three
+    trackers: of the early run, of a run that is waited for, and of one that is not.
     """
     warnings: dict[str, list[str]] = {name: [] for name in ("early", "patient", "hasty")}
     trackers = {
@@ -250,7 +250,7 @@ def with_outages(settings: Settings, port: int) -> dict[str, list[str]]:
         for name, warned in warnings.items()
     }
     early = trackers.pop("early")
-    parent = early.start("parent", {}, {"knob": 1})
+    parent = early.start("parent", {}, {"option": 1})
     child = early.start("child", {}, {}, parent=parent)
     early.datasets(parent, [TextPart("train", "0" * 32, "training", settings.home / "train.parquet", 1_000)])
 
@@ -285,13 +285,13 @@ def with_outages(settings: Settings, port: int) -> dict[str, list[str]]:
 def test_a_server_that_starts_late_and_goes_away_in_between_gets_everything_that_is_waited_for(
     settings: Settings, found: Finder, free_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that has answered before is waited for at the end, but not for ever."""
+    """A server that has answered before is waited for at the end, but not forever."""
     monkeypatch.setattr("flows.tracking.mlflow_tracker._SECONDS_BETWEEN_TRIES", 0.2)
     warnings = with_outages(settings, free_port)
     runs = found()
     status = {"parent": "KILLED", "child": "FINISHED", "patient": "FINISHED", "hasty": "RUNNING"}
     assert {name: run.info.status for name, run in runs.items()} == status
-    assert runs["parent"].data.params == {"knob": "1"}
+    assert runs["parent"].data.params == {"option": "1"}
     assert [each.dataset.name for each in runs["parent"].inputs.dataset_inputs] == ["train"]
     points = MlflowClient(settings.mlflow_tracking_uri).get_metric_history(runs["child"].info.run_id, "loss")
     assert sorted((point.step, point.value) for point in points) == [(step, step / 2) for step in range(3_000)]

@@ -11,7 +11,7 @@ MACHINE = {"cpu_utilization_percentage", "system_memory_usage_megabytes", "disk_
 
 
 class Told:
-    """Keeps what it is told, and can be waited for."""
+    """Reporter that keeps its messages, and can be waited for."""
 
     def __init__(self, enough: int) -> None:
         self.samples: list[tuple[int, dict[str, float]]] = []
@@ -49,7 +49,7 @@ def test_no_thread_is_left_that_could_tell_something_after_the_end() -> None:
 
 
 def test_what_cannot_be_read_is_left_out_and_the_rest_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine whose disk cannot be asked, and whose CPUs cannot be from the second sample on."""
+    """Make a machine whose disk cannot be measured, and whose CPUs cannot from the second sample on."""
     asked: list[CPUMonitor] = []
     read = CPUMonitor.collect_metrics
 

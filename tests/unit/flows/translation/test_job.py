@@ -23,7 +23,7 @@ from flows.tracking.mlflow_tracker import open_database
 from flows.translation.job import (
     EXPERIMENT,
     PIPE,
-    Wanted,
+    TranslationRequest,
     _require_writable,
     translate_job,
     translate_pipe,
@@ -38,7 +38,7 @@ from nmt_core.store import storage
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with MLflow's database, which takes seconds to make."""
+    """Home with MLflow's database, which takes seconds to make."""
     home = tmp_path_factory.mktemp("home")
     open_database(f"sqlite:///{home / 'mlflow.db'}")
     return home
@@ -60,12 +60,12 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "in.txt"
 
 
-def run(wanted: Wanted, settings: Settings) -> dict[str, Any]:
+def run(wanted: TranslationRequest, settings: Settings) -> dict[str, Any]:
     return translate_job(wanted, settings, lambda done, total, note: None, pytest.fail)
 
 
 def test_the_totals_of_a_job_are_in_mlflow(tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path) -> None:
-    report = run(Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.txt"), beam_size=1), settings)
+    report = run(TranslationRequest(str(tiny_bundle), str(source), str(tmp_path / "out.txt"), beam_size=1), settings)
     assert report["lines"] == 4 and report["by_status"]["empty"] == 1 and report["by_status"]["invalid_utf8"] == 1
     client = MlflowClient(settings.mlflow_tracking_uri)
     experiment = client.get_experiment_by_name(EXPERIMENT)
@@ -74,7 +74,7 @@ def test_the_totals_of_a_job_are_in_mlflow(tiny_bundle: Path, source: Path, sett
     assert logged.data.metrics["by_status.invalid_utf8"] == 1 and logged.data.metrics["lines"] == 4
     assert logged.data.metrics["lines_per_second"] > 0
     assert logged.data.params["model_version"] == report["model_version"]
-    again = run(Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.txt"), beam_size=1), settings)
+    again = run(TranslationRequest(str(tiny_bundle), str(source), str(tmp_path / "out.txt"), beam_size=1), settings)
     assert again["reused"] and again["by_status"] == report["by_status"]
 
 
@@ -82,7 +82,7 @@ def test_a_document_gets_the_languages_of_the_model_and_alignments(
     tiny_bundle: Path, settings: Settings, tmp_path: Path
 ) -> None:
     (tmp_path / "in.tmx").write_text("<tmx><tu><tuv lang='en'><seg>the <hi>cat</hi> sees</seg></tuv></tu></tmx>")
-    wanted = Wanted(str(tiny_bundle), str(tmp_path / "in.tmx"), str(tmp_path / "out.tmx"), beam_size=1)
+    wanted = TranslationRequest(str(tiny_bundle), str(tmp_path / "in.tmx"), str(tmp_path / "out.tmx"), beam_size=1)
     assert run(wanted, settings)["lines"] == 1
     assert '<tuv lang="ko"><seg>' in (tmp_path / "out.tmx").read_text()
     plan = json.loads((tmp_path / "out.tmx.job" / "plan.json").read_text())["order"]
@@ -96,10 +96,10 @@ def test_a_document_gets_the_languages_of_the_model_and_alignments(
 
 
 def test_options_for_documents_are_checked(tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path) -> None:
-    wanted = Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.txt"))
+    wanted = TranslationRequest(str(tiny_bundle), str(source), str(tmp_path / "out.txt"))
     with raises(ConfigError, "--redo both", "none, fuzzy or all"):
         run(replace(wanted, redo="both"), settings)
-    with raises(ConfigError, "--for-review", str(source), "no document"):
+    with raises(ConfigError, "--for-review", str(source), "not a document"):
         run(replace(wanted, for_review=True), settings)
     with raises(ConfigError, "--output out.po", "--input"):
         translate_pipe(replace(wanted, source=PIPE, target="out.po"), settings)
@@ -109,7 +109,7 @@ def test_options_for_documents_are_checked(tiny_bundle: Path, source: Path, sett
 
 @pytest.fixture
 def registered(tiny_bundle: Path, settings: Settings, tmp_path: Path) -> MlflowClient:
-    """Two versions of a model, which are the same, of which the first is the champion."""
+    """Two equal versions of a model, of which the first is the champion."""
     shutil.copytree(tiny_bundle, tmp_path / "model" / "artifacts" / "bundle")
     (tmp_path / "model" / "MLmodel").write_text("flavors: {}\n")
     client = MlflowClient(settings.mlflow_tracking_uri)
@@ -126,13 +126,13 @@ def test_an_alias_is_looked_up_once_for_a_job(
     step: str, registered: MlflowClient, source: Path, settings: Settings, tmp_path: Path
 ) -> None:
     champion, target = f"models:/{tmp_path.name}@champion", str(tmp_path / "out.txt")
-    wanted = Wanted(champion, str(source), target)
+    wanted = TranslationRequest(champion, str(source), target)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(f"nmt_core.jobs.run.{step}", interrupt)
         run(wanted, settings)
     registered.set_registered_model_alias(tmp_path.name, "champion", "2")
     with pytest.raises(StageError, match=rf"model: {tmp_path.name} version 1, now {tmp_path.name} version 2"):
-        run(Wanted(f"models:/{tmp_path.name}/2", str(source), target), settings)
+        run(TranslationRequest(f"models:/{tmp_path.name}/2", str(source), target), settings)
     assert run(wanted, settings)["model_version"] == "1"
     assert run(wanted, settings)["model_version"] == "2", "the next job begins anew"
     plan = JobFolder(f"{target}.job").plan()
@@ -142,7 +142,7 @@ def test_an_alias_is_looked_up_once_for_a_job(
 def test_the_latest_version_is_looked_up_once_for_a_job(
     registered: MlflowClient, source: Path, settings: Settings, tmp_path: Path
 ) -> None:
-    wanted = Wanted(f"models:/{tmp_path.name}/latest", str(source), str(tmp_path / "out.txt"))
+    wanted = TranslationRequest(f"models:/{tmp_path.name}/latest", str(source), str(tmp_path / "out.txt"))
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("nmt_core.jobs.run.translate_chunk", interrupt)
         run(wanted, settings)
@@ -166,7 +166,7 @@ def interrupt(*_: object) -> None:
 def test_the_command_says_how_it_went(
     tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    run_translation(Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.tsv"), long_lines="cut"))
+    run_translation(TranslationRequest(str(tiny_bundle), str(source), str(tmp_path / "out.tsv"), long_lines="cut"))
     said = capfd.readouterr()
     assert said.out == ""
     assert "out.tsv: 4 lines by" in said.err and "lines/s" in said.err
@@ -194,21 +194,21 @@ def test_a_pipe_gives_a_line_for_each_line_without_a_job(
     out = Typed()
     monkeypatch.setattr(sys, "stdin", Typed(source.read_bytes(), is_tty=is_tty))
     monkeypatch.setattr(sys, "stdout", out)
-    run_translation(Wanted(str(tiny_bundle), "-", "-"))
+    run_translation(TranslationRequest(str(tiny_bundle), "-", "-"))
     lines = out.getvalue().split(b"\n")
     assert len(lines) == 5 and lines[0] and lines[3] and not (lines[1] or lines[2] or lines[4])
     said = "Bytes that are not UTF-8 are kept only with an output file: name one with --output."
     assert said in capfd.readouterr().err
     monkeypatch.setattr(sys, "stdin", Typed(source.read_bytes(), is_tty=is_tty))
-    run_translation(Wanted(str(tiny_bundle), "-", str(tmp_path / "piped.txt.gz")))
+    run_translation(TranslationRequest(str(tiny_bundle), "-", str(tmp_path / "piped.txt.gz")))
     assert said not in capfd.readouterr().err
     (note,) = (tmp_path / "piped.txt.gz.unreadable.jsonl").read_text().splitlines()
     assert json.loads(note) == {"file": "standard input", "line": 3, "base64": "/w=="}
     monkeypatch.setattr(sys, "stdout", again := Typed())
-    run_translation(Wanted(str(tiny_bundle), str(source), "-"))
+    run_translation(TranslationRequest(str(tiny_bundle), str(source), "-"))
     assert again.getvalue() == out.getvalue()
     monkeypatch.setattr(sys, "stdin", Typed(b"now\n"))
-    run_translation(Wanted(str(tiny_bundle), "-", str(tmp_path / "piped.txt.gz")))
+    run_translation(TranslationRequest(str(tiny_bundle), "-", str(tmp_path / "piped.txt.gz")))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["in.txt", "piped.txt.gz"]
 
 
@@ -246,13 +246,15 @@ def test_what_is_wrong_is_said_before_anything_is_made(
     monkeypatch.chdir(tmp_path)
     wanted = {"model": str(tiny_bundle), "source": "in.txt", "target": "out.txt"} | change
     with pytest.raises(kind, match=message):
-        run_translation(Wanted(**wanted))
+        run_translation(TranslationRequest(**wanted))
     assert [file.name for file in tmp_path.iterdir()] == ["in.txt"]
 
 
-def test_knobs_of_the_search_may_be_set(tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path) -> None:
-    knobs = ("search.n_best=2", "search.beam_size=5", "search.max_length_offset=20")
-    wanted = Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.jsonl"), overrides=knobs, beam_size=3)
+def test_options_of_the_search_may_be_set(tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path) -> None:
+    options = ("search.n_best=2", "search.beam_size=5", "search.max_length_offset=20")
+    wanted = TranslationRequest(
+        str(tiny_bundle), str(source), str(tmp_path / "out.jsonl"), overrides=options, beam_size=3
+    )
     assert run(wanted, settings)["lines"] == 4
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert {len(row["alternatives"]) for row in rows} == {0, 1}
@@ -264,7 +266,7 @@ def test_a_pipe_takes_beginnings_from_a_column(tiny_bundle: Path, settings: Sett
     (tmp_path / "in.jsonl").write_text('{"text": "now", "begin": "small"}\n')
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", out := Typed())
-        run_translation(Wanted(str(tiny_bundle), str(tmp_path / "in.jsonl"), "-", prefix_column="begin"))
+        run_translation(TranslationRequest(str(tiny_bundle), str(tmp_path / "in.jsonl"), "-", prefix_column="begin"))
     assert out.getvalue().startswith(b"small")
 
 
@@ -275,22 +277,24 @@ def test_a_damaged_bundle_is_named_and_nothing_is_made(
     shutil.copytree(tiny_bundle, bundle)
     (bundle / "search.json").write_text('{"beam_size": ')
     with pytest.raises(ModelError, match=r"search\.json: whole file is not JSON.*: correct it, or remove it"):
-        run(Wanted(str(bundle), str(source), target), settings)
+        run(TranslationRequest(str(bundle), str(source), target), settings)
     (bundle / "search.json").unlink()
     (bundle / "fp32/step.onnx").write_bytes(b"")
     with pytest.raises(ModelError, match=r"step\.onnx: .* its sha256 is .* has"):
-        run(Wanted(str(bundle), str(source), target), settings)
+        run(TranslationRequest(str(bundle), str(source), target), settings)
     assert not Path(target).exists()
     shutil.copyfile(tiny_bundle / "fp32/step.onnx", bundle / "fp32/step.onnx")
-    assert run(Wanted(str(bundle), str(source), target), settings)["lines"] == 4, "mended, the same command goes on"
+    assert run(TranslationRequest(str(bundle), str(source), target), settings)["lines"] == 4, (
+        "once repaired, the same command works"
+    )
 
 
 def test_text_output_and_job_may_all_be_in_s3(
     tiny_bundle: Path, source: Path, settings: Settings, s3_folder: str, tmp_path: Path
 ) -> None:
     storage.write_bytes([source.read_bytes()], f"{s3_folder}/in.txt")
-    report = run(Wanted(str(tiny_bundle), f"{s3_folder}/in.txt", f"{s3_folder}/out.tsv"), settings)
-    run(Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.tsv")), settings)
+    report = run(TranslationRequest(str(tiny_bundle), f"{s3_folder}/in.txt", f"{s3_folder}/out.tsv"), settings)
+    run(TranslationRequest(str(tiny_bundle), str(source), str(tmp_path / "out.tsv")), settings)
     assert report["lines"] == 4 and report["target"] == f"{s3_folder}/out.tsv"
     store, name = storage.store_of(s3_folder)
     assert store.cat_file(f"{name}/out.tsv") == (tmp_path / "out.tsv").read_bytes()
@@ -304,7 +308,7 @@ def test_a_bucket_that_is_not_there_is_named_before_anything_is_made(
 ) -> None:
     wanted = {"model": str(tiny_bundle), "source": str(source), "target": str(tmp_path / "out.txt")} | change
     with pytest.raises(DataError, match=r"s3://mistyped/\w+.*: cannot be written \(.*bucket.*\): check the address"):
-        run(Wanted(**wanted), settings)
+        run(TranslationRequest(**wanted), settings)
     assert [file.name for file in tmp_path.iterdir()] == ["in.txt"]
     assert fsspec.filesystem("s3", use_listings_cache=False).ls("") == ["bucket"]
 
@@ -322,8 +326,8 @@ def test_a_model_in_the_registry_is_known_by_its_number(
 def test_a_job_keeps_the_precision_with_which_it_began(
     tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
 ) -> None:
-    """Even if it has not read its text yet: a worker with another device may begin meanwhile."""
-    wanted = Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.txt"))
+    """This holds even if the job has not read its text yet: a worker with another device may begin meanwhile."""
+    wanted = TranslationRequest(str(tiny_bundle), str(source), str(tmp_path / "out.txt"))
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("nmt_core.jobs.run.stage", interrupt)
         run(wanted, settings)
@@ -341,7 +345,9 @@ def test_a_job_that_is_done_binds_no_other_to_its_precision(
     tiny_bundle: Path, int8_bundle: Path, source: Path, settings: Settings, tmp_path: Path
 ) -> None:
     def precision_of(model: Path, *overrides: str) -> tuple[str, bool]:
-        report = run(Wanted(str(model), str(source), str(tmp_path / "out.txt"), overrides=overrides), settings)
+        report = run(
+            TranslationRequest(str(model), str(source), str(tmp_path / "out.txt"), overrides=overrides), settings
+        )
         plan = JobFolder(str(tmp_path / "out.txt.job")).plan()
         assert plan
         return plan.order.search.precision, report["reused"]
@@ -366,14 +372,14 @@ def test_a_job_that_is_done_binds_no_other_to_its_precision(
         ("in/*.txt", ["in.txt", "more.txt"], 5),
     ],
 )
-def test_a_job_whose_text_has_gone_goes_on_from_its_chunks(
+def test_a_job_whose_text_has_gone_resumes_from_its_chunks(
     named: str, gone: list[str], lines: int, tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
 ) -> None:
     """All of it, or files of it."""
     (tmp_path / "in").mkdir()
     source.rename(tmp_path / "in" / "in.txt")
     (tmp_path / "in" / "more.txt").write_text("now\n")
-    wanted = Wanted(str(tiny_bundle), str(tmp_path / named), str(tmp_path / "out.jsonl"))
+    wanted = TranslationRequest(str(tiny_bundle), str(tmp_path / named), str(tmp_path / "out.jsonl"))
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("nmt_core.jobs.run.translate_chunk", interrupt)
         run(wanted, settings)
@@ -409,7 +415,7 @@ def test_each_gpu_has_a_process_of_its_own(settings: Settings, monkeypatch: pyte
 def test_streams_that_cannot_be_used_are_explained(
     tiny_bundle: Path, source: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    to_pipe = Wanted(str(tiny_bundle), str(source), PIPE, beam_size=1)
+    to_pipe = TranslationRequest(str(tiny_bundle), str(source), PIPE, beam_size=1)
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as unread:
@@ -425,9 +431,11 @@ def test_streams_that_cannot_be_used_are_explained(
         translate_pipe(to_pipe, settings)
     monkeypatch.setattr(sys, "stdin", None)
     with raises(DataError, "standard input", "closed", "--input"):
-        translate_pipe(Wanted(str(tiny_bundle), PIPE, str(source)), settings)
+        translate_pipe(TranslationRequest(str(tiny_bundle), PIPE, str(source)), settings)
     with raises(ConfigError, "--keep id", "--input and --output"):
-        translate_pipe(Wanted(str(tiny_bundle), str(source), str(source.with_suffix(".jsonl")), keep=("id",)), settings)
+        translate_pipe(
+            TranslationRequest(str(tiny_bundle), str(source), str(source.with_suffix(".jsonl")), keep=("id",)), settings
+        )
 
 
 def test_a_device_is_not_replaced_by_a_file(tmp_path: Path) -> None:
@@ -446,7 +454,7 @@ def glossary(tmp_path: Path) -> Path:
 def test_terms_are_counted_in_the_report_and_in_mlflow(
     tiny_bundle: Path, source: Path, glossary: Path, settings: Settings, tmp_path: Path
 ) -> None:
-    wanted = Wanted(str(tiny_bundle), str(source), str(tmp_path / "terms.jsonl"), glossary=str(glossary))
+    wanted = TranslationRequest(str(tiny_bundle), str(source), str(tmp_path / "terms.jsonl"), glossary=str(glossary))
     warnings: list[str] = []
     report = translate_job(wanted, settings, lambda *note: None, warnings.append)
     assert [report[name] for name in ("terms", "terms_kept", "share_of_terms_kept")] == [3, 2, 0.6667]
@@ -460,7 +468,7 @@ def test_terms_are_counted_in_the_report_and_in_mlflow(
     assert "학생" in rows[0]["translation"] and "terms" not in rows[0]
     assert rows[0]["status"] in {"terms_missing", *FAULTS}
     assert "now" in rows[3]["translation"]
-    free = Wanted(str(tiny_bundle), str(source), str(tmp_path / "free.jsonl"))
+    free = TranslationRequest(str(tiny_bundle), str(source), str(tmp_path / "free.jsonl"))
     assert "terms" not in run(free, settings)
 
 
@@ -472,7 +480,7 @@ def test_terms_of_a_pipe_are_printed(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    run_translation(Wanted(str(tiny_bundle), str(source), PIPE, glossary=str(glossary), keep_terms=""))
+    run_translation(TranslationRequest(str(tiny_bundle), str(source), PIPE, glossary=str(glossary), keep_terms=""))
     out, err = capfd.readouterr()
     assert "학생" in out.splitlines()[0] and len(out.splitlines()) == 4
     assert "terms with their translation: 2 of 3 (66.7%)" in err and "cannot write" in err
@@ -481,7 +489,9 @@ def test_terms_of_a_pipe_are_printed(
 def test_a_wrong_glossary_is_answered_before_anything_is_made(
     tiny_bundle: Path, source: Path, glossary: Path, settings: Settings, tmp_path: Path
 ) -> None:
-    wanted = Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.txt"), glossary=str(tmp_path / "none.tsv"))
+    wanted = TranslationRequest(
+        str(tiny_bundle), str(source), str(tmp_path / "out.txt"), glossary=str(tmp_path / "none.tsv")
+    )
     with raises(DataError, "none.tsv", "cannot be read", "check the path of the glossary"):
         run(wanted, settings)
     (tmp_path / "none.tsv").write_text("cat\ta\nCat\tb\n")

@@ -29,7 +29,7 @@ def settings(prefect_api: str, tmp_path_factory: pytest.TempPathFactory) -> Sett
 
 
 def listening() -> set[tuple[str, int]]:
-    """Addresses and ports at which this process and all its descendants listen."""
+    """Return addresses and ports on which this process and its descendants listen."""
     processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
     sockets = [each for process in processes for each in process.net_connections("tcp") if each.status == "LISTEN"]
     return {(each.laddr.ip, each.laddr.port) for each in sockets}
@@ -37,13 +37,13 @@ def listening() -> set[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def listening_before(settings: Settings) -> set[tuple[str, int]]:
-    """Of the tests before these and of Prefect's server: what they have started goes on."""
+    """Addresses on which earlier tests and Prefect's server listen. Their processes keep running."""
     return listening()
 
 
 @pytest.fixture(scope="module")
 def workers(settings: Settings, listening_before: set[tuple[str, int]]) -> Iterator[DaskWorkers]:
-    """A cluster of this machine, of which nothing is left at the end."""
+    """Cluster of this machine, of which nothing is left at the end."""
     before, children = os.environ.keys() | {"PYTEST_CURRENT_TEST"}, set(psutil.Process().children())
     with DaskWorkers(settings) as workers:
         yield workers
@@ -96,7 +96,7 @@ def test_errors_come_back_as_they_were(workers: DaskWorkers, tmp_path: Path) -> 
 def test_a_task_that_kills_three_workers_is_an_error(workers: DaskWorkers) -> None:
     with pytest.raises(StageError, match=r"died 3 times on the same task, posix\._exit of 3.*logs"):
         list(workers.map(os._exit, [3, 3]))
-    assert list(workers.map(abs, [-1, -2])) == [1, 2], "it goes on to work"
+    assert list(workers.map(abs, [-1, -2])) == [1, 2], "it keeps working"
 
 
 def test_it_listens_on_this_machine_alone(workers: DaskWorkers, listening_before: set[tuple[str, int]]) -> None:
@@ -135,7 +135,7 @@ def test_each_task_is_seen_in_prefect_as_one_of_the_flow(workers: DaskWorkers, t
 
 
 def test_a_cluster_that_is_there_is_used_and_left_running(workers: DaskWorkers, settings: Settings) -> None:
-    """By its address, which is all that is known of somebody else's."""
+    """The cluster is given by its address, which is all that is known about it."""
     address = workers._started().client.scheduler_info()["address"]  # type: ignore[attr-defined]  # Dask's runner
     environment = {"NMT_HOME": str(settings.home), "NMT_WORKERS": address.replace("tcp://", "dask://")}
     for _ in range(2):

@@ -14,6 +14,8 @@ from nmt_core.errors import ConfigError
 from nmt_core.models.build import build_model
 from nmt_core.models.decoding import graphs_of, plain_kernels
 from nmt_core.models.model import TranslationModel
+from nmt_core.models.recurrent.cells import truncate_gradients
+from nmt_core.models.recurrent.model import RecurrentModel
 from nmt_core.models.transformer import Transformer, count_parameters
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
@@ -37,6 +39,19 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "luong": ({"encoder_layers": 2, "decoder_layers": 2}, {"attention": "dot", "cell": "lstm", "bidirectional": False}),
     "bahdanau, plain units": ({"encoder_layers": 2}, {"cell": "rnn"}),
     "luong, GRU": ({}, {"attention": "dot", "bidirectional": False}),
+    "luong, general": (
+        {"encoder_layers": 2, "decoder_layers": 2},
+        {"attention": "general", "cell": "lstm", "bidirectional": False},
+    ),
+    "luong, concat": ({}, {"attention": "concat", "bidirectional": False}),
+    "luong, general, input feeding": (
+        {"encoder_layers": 2, "decoder_layers": 2},
+        {"attention": "general", "cell": "lstm", "bidirectional": False, "input_feeding": True},
+    ),
+    "luong, concat, plain units, input feeding": (
+        {},
+        {"attention": "concat", "cell": "rnn", "bidirectional": False, "input_feeding": True},
+    ),
 }
 SOURCE_BS = torch.tensor([[5, 6, 7, 8, 9, 3], [10, 11, 3, 0, 0, 0], [12, 13, 14, 15, 3, 0]])
 TARGET_BT = torch.tensor([[2, 20, 21, 22], [2, 23, 0, 0], [2, 24, 25, 0]])
@@ -49,7 +64,7 @@ def config_of(kind: str, **changes: Any) -> ModelConfig:
 
 
 def random_model(kind: str) -> TranslationModel:
-    """Weights so large that every part of an equation tells."""
+    """Weights are so large that every part of an equation matters."""
     torch.manual_seed(4)
     model = build_model(config_of(kind), VOCABULARY, source_vocab_size=20).eval().requires_grad_(False)
     for weight in model.parameters():
@@ -62,7 +77,7 @@ def sigmoid(x: Floats) -> Floats:
 
 
 class Equations:
-    """A model by its papers, for one sentence."""
+    """Model as in its papers, for one sentence."""
 
     def __init__(self, model: TranslationModel) -> None:
         self.weights = {name: weight.double().numpy() for name, weight in model.named_parameters()}
@@ -70,11 +85,11 @@ class Equations:
         self.rnn = model.config.rnn
 
     def product(self, name: str, x: Floats) -> Floats:
-        """W x + b."""
+        """Return W x + b."""
         return np.asarray(self.weights[f"{name}.weight"] @ x + self.weights.get(f"{name}.bias", 0.0))
 
     def cell(self, name: str, x: Floats, state: tuple[Floats, ...], context: Floats | None = None) -> Any:
-        """One step of a layer."""
+        """Compute one step of a layer."""
         projected = self.product(f"{name}.input", x)
         if context is not None:
             projected = projected + self.product(f"{name}.context", context)
@@ -95,7 +110,7 @@ class Equations:
         return (np.zeros(self.rnn.hidden_size),) * (2 if self.rnn.cell == "lstm" else 1)
 
     def encode(self, source: list[int]) -> tuple[list[Floats], list[list[Any]]]:
-        """Annotations, and the last states by layer and direction."""
+        """Return the annotations, and the last states by layer and direction."""
         words = [self.weights["source_embedding.weight"][token] for token in source]
         ends = []
         for layer in range(self.config.encoder_layers):
@@ -118,10 +133,10 @@ class Equations:
         return np.array([max(both[2 * unit], both[2 * unit + 1]) for unit in range(self.rnn.maxout_size)])
 
     def states(self, source: list[int], target: list[int]) -> Floats:
-        """What leaves the decoder, [T, M]."""
+        """Return the output of the decoder, [T, M]."""
         words = [self.weights["target_embedding.weight"][token] for token in target]
         annotations, ends = self.encode(source)
-        run = {"none": self.fixed, "additive": self.search, "dot": self.dot}[self.rnn.attention]
+        run = {"none": self.fixed, "additive": self.search}.get(self.rnn.attention, self.luong)
         return np.array(run(words, annotations, ends))
 
     def fixed(self, words: list[Floats], annotations: list[Floats], ends: list[list[Any]]) -> list[Floats]:
@@ -156,18 +171,30 @@ class Equations:
             state = self.cell("decoder.0.recurrence", word, state, context)
         return found
 
-    def dot(self, words: list[Floats], annotations: list[Floats], ends: list[list[Any]]) -> list[Floats]:
+    def luong(self, words: list[Floats], annotations: list[Floats], ends: list[list[Any]]) -> list[Floats]:
+        """Equations 5 and 8 of Luong et al. 2015, and section 3.3."""
         states, found = [of_layer[0] for of_layer in ends], []
+        fed = np.zeros(self.rnn.hidden_size)
         for word in words:
             x = word
             for layer in range(len(states)):
-                states[layer] = self.cell(f"decoder.{layer}", x, states[layer])
+                is_fed = self.rnn.input_feeding and layer == 0
+                states[layer] = self.cell(f"decoder.{layer}", x, states[layer], fed if is_fed else None)
                 x = states[layer][0]
-            scores = np.array([h @ x for h in annotations])
+            scores = np.array([self.luong_score(x, h) for h in annotations])
             shares = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
             context = sum(share * h for share, h in zip(shares, annotations, strict=True))
-            found.append(np.tanh(self.product("combine", np.concatenate([context, x]))))
+            fed = np.tanh(self.product("combine", np.concatenate([context, x])))
+            found.append(fed)
         return found
+
+    def luong_score(self, target: Floats, source: Floats) -> float:
+        if self.rnn.attention == "dot":
+            return float(target @ source)
+        if self.rnn.attention == "general":
+            return float(target @ self.weights["key.weight"] @ source)
+        both = np.concatenate([self.weights["query.weight"], self.weights["key.weight"]], axis=1)
+        return float((self.weights["score.weight"] @ np.tanh(both @ np.concatenate([target, source])))[0])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -206,7 +233,7 @@ def test_decoding_step_by_step_equals_decoding_at_once_while_beams_are_reordered
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_weight_is_learnt(kind: str) -> None:
-    """But for rows of embeddings that no token of the batch asks for, and maxout's units that are never the larger."""
+    """Exceptions are rows of embeddings without a token in the batch, and units of maxout that are never the larger."""
     model = random_model(kind).requires_grad_(True)
     model.output(model(SOURCE_BS, TARGET_BT)).square().sum().backward()
     for name, weight in model.named_parameters():
@@ -251,7 +278,7 @@ def test_packed_sentences_are_refused() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_operations_of_training_are_what_pytorch_counts(kind: str) -> None:
-    """But for attention, whose number depends on both lengths, and for what is computed once per sentence."""
+    """Exceptions are attention, whose work depends on both lengths, and what is computed once per sentence."""
     sizes = {"hidden_size": 64, "alignment_size": 8, "maxout_size": 32}
     layers, rnn = KINDS[kind]
     model = build_model(config_of(kind, **layers, d_model=48, rnn=rnn | sizes), 300)
@@ -264,7 +291,28 @@ def test_the_operations_of_training_are_what_pytorch_counts(kind: str) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_truncated_gradient_reaches_no_further_back_and_changes_no_number(kind: str) -> None:
+    """The gradient of the last output in the words before it, with cuts before the positions 3 and 6."""
+    model = random_model(kind)
+    assert isinstance(model, RecurrentModel)
+    y_BTE = torch.randn(2, 8, 9, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    cross, states = model.start(model.encode(SOURCE_BS[:2], SOURCE_BS[:2] != PAD_ID))
+    cross = [tensor.detach() for tensor in cross]
+    before_BTM = model.decode(y_BTE, cross, SOURCE_BS[:2] != PAD_ID, states)
+    truncate_gradients(model, 3)
+    after_BTM = model.decode(y_BTE, cross, SOURCE_BS[:2] != PAD_ID, states)
+    torch.testing.assert_close(after_BTM, before_BTM, rtol=0, atol=0)
+    weights_M = torch.arange(1.0, before_BTM.shape[-1] + 1)
+    (whole_BTE,), (cut_BTE,) = (
+        torch.autograd.grad((outputs[:, -1] * weights_M).sum(), y_BTE) for outputs in (before_BTM, after_BTM)
+    )
+    reached = [bool(of_word.any()) for of_word in whole_BTE.unbind(1)]
+    assert all(reached[:7]), "without a cut, every word but perhaps the last one counts"
+    assert [bool(of_word.any()) for of_word in cut_BTE.unbind(1)] == [False] * 6 + reached[6:]
+
+
 def test_the_architecture_chooses_the_model() -> None:
     assert isinstance(build_model(ModelConfig(d_model=16, num_heads=2, d_ff=16), 20), Transformer)
     kinds = {type(random_model(kind)).__name__ for kind in KINDS}
-    assert kinds == {"FixedContextModel", "SearchModel", "DotAttentionModel"}
+    assert kinds == {"FixedContextModel", "SearchModel", "GlobalAttentionModel"}

@@ -17,11 +17,11 @@ Judge = Callable[..., pl.DataFrame]
 
 @pytest.fixture
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Judge:
-    """Judge normalised pairs: `judged(pairs, "en-de", max_words=5...)`; languages are identified only on request."""
+    """Judge normalised pairs: `judged(pairs, "en-de", max_words=5...)`. Languages are identified only on request."""
 
-    def judge_all(pairs: Sequence[Pair], languages: str = "en-de", **knobs: Any) -> pl.DataFrame:
+    def judge_all(pairs: Sequence[Pair], languages: str = "en-de", **options: Any) -> pl.DataFrame:
         source, _, target = languages.partition("-")
-        config = CleanConfig.model_validate({"min_language_probability": 0, **knobs})
+        config = CleanConfig.model_validate({"min_language_probability": 0, **options})
         pair = LanguagesConfig(source=source, target=target)
         lists = {}
         for side, phrases in word_lists.read(config, pair).items():
@@ -41,8 +41,8 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Judge:
 def verdict(judged: Judge) -> Callable[..., tuple[str | None, str | None]]:
     """Reason and value of one normalised pair."""
 
-    def judge_one(pair: Pair, languages: str = "en-de", **knobs: Any) -> tuple[str | None, str | None]:
-        reason, value = judged([pair], languages, **knobs).select("reason", "value").row(0)
+    def judge_one(pair: Pair, languages: str = "en-de", **options: Any) -> tuple[str | None, str | None]:
+        reason, value = judged([pair], languages, **options).select("reason", "value").row(0)
         return reason, value
 
     return judge_one

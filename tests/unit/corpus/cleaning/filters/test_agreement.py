@@ -5,7 +5,7 @@ import pytest
 Verdict = Callable[..., tuple[str | None, str | None]]
 
 
-def test_copies_but_for_case_and_punctuation(verdict: Verdict) -> None:
+def test_copies_except_for_case_and_punctuation(verdict: Verdict) -> None:
     assert verdict(("Berlin, 1984!", "berlin 1984")) == ("copy", "target")
     assert verdict(("Berlin 1984", "Berlin 1984"), drop_copies=False) == (None, None)
 

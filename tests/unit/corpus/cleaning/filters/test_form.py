@@ -51,10 +51,10 @@ def test_a_value_at_the_threshold_is_kept(verdict: Verdict) -> None:
 
 @pytest.mark.parametrize("languages", ["en-de", "en-zh"])
 def test_the_longest_word_that_can_be_allowed(verdict: Verdict, languages: str) -> None:
-    longest, knobs = "ha" * 500, {"max_word_characters": 1_000, "drop_copies": False, "min_script_share": 0.0}
+    longest, options = "ha" * 500, {"max_word_characters": 1_000, "drop_copies": False, "min_script_share": 0.0}
 
-    assert verdict((longest, longest), languages, **knobs) == (None, None)
-    assert verdict((longest, f"{longest}s"), languages, **knobs) == ("long_word", "1001")
+    assert verdict((longest, longest), languages, **options) == (None, None)
+    assert verdict((longest, f"{longest}s"), languages, **options) == ("long_word", "1001")
 
 
 def test_the_length_ratio_weighs_characters_by_language(verdict: Verdict) -> None:

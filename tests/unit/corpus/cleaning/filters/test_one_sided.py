@@ -64,7 +64,7 @@ def test_the_value_for_one_side_wins_over_the_one_for_both(verdict: Verdict) -> 
 def test_words_of_one_side_are_counted_by_its_script(
     verdict: Verdict, option: str, value: int, reason: str | None
 ) -> None:
-    """Six words of English, and more than seven letters of Chinese, each of which counts as one."""
+    """Six words of English, and more than seven letters of Chinese, each of which counts as a word."""
     pair = (SOUND[0], "一条狗穿过树林奔跑着")
     off: dict[str, Any] = {"min_language_probability": 0.0}
     assert verdict(pair, "en-zh", **off, **{f"source_{option}": value})[0] == (reason or "too_many_words")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nmt_core.config import CleanConfig, LanguagesConfig
 from nmt_core.corpus import normalize
-from nmt_core.corpus.cleaning.filters import judge, knobs, steps
+from nmt_core.corpus.cleaning.filters import judge, remedies, steps
 from nmt_core.corpus.cleaning.thresholds import CleanRules, rules_for
 
 Judge = Callable[..., pl.DataFrame]
@@ -52,8 +52,8 @@ _WORDS = [
 texts = st.lists(st.sampled_from(_WORDS) | st.text(max_size=8), max_size=8).map(" ".join)
 
 
-def rules(**knobs: Any) -> CleanRules:
-    config = CleanConfig.model_validate(knobs)
+def rules(**options: Any) -> CleanRules:
+    config = CleanConfig.model_validate(options)
     return rules_for(config, LanguagesConfig(source="en", target="de"), "corpus")
 
 
@@ -105,14 +105,14 @@ def test_the_first_reason_counts(judged: Judge) -> None:
 
 
 def test_every_filter_says_what_to_change() -> None:
-    for reason, knob in knobs(rules(**EVERYTHING)).items():
-        section, _, name = knob.partition(".")
-        assert (section == "clean" and name in CleanConfig.model_fields) or knob.startswith("the corpus"), reason
+    for reason, remedy in remedies(rules(**EVERYTHING)).items():
+        section, _, name = remedy.partition(".")
+        assert (section == "clean" and name in CleanConfig.model_fields) or remedy.startswith("the corpus"), reason
 
 
 def test_a_filter_that_is_switched_off_is_not_there() -> None:
-    assert len(knobs(rules(**EVERYTHING))) == 21
-    assert set(knobs(rules(**NOTHING))) == {
+    assert len(remedies(rules(**EVERYTHING))) == 21
+    assert set(remedies(rules(**NOTHING))) == {
         "empty",
         "broken_encoding",
         "too_few_words",
@@ -135,11 +135,11 @@ def test_thresholds_of_the_corpus_hold() -> None:
     assert reasons == ["too_many_words", None]
 
 
-@pytest.mark.parametrize("knobs", [{}, EVERYTHING])
+@pytest.mark.parametrize("options", [{}, EVERYTHING])
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(pairs=st.lists(st.tuples(texts, texts) | st.just(SOUND), max_size=30))
-def test_a_second_pass_drops_nothing(knobs: dict[str, Any], pairs: list[tuple[str, str]]) -> None:
-    by = rules(**knobs)
+def test_a_second_pass_drops_nothing(options: dict[str, Any], pairs: list[tuple[str, str]]) -> None:
+    by = rules(**options)
     first = clean(raw(pairs), by)
     kept = first.filter(pl.col("reason").is_null())
 
@@ -153,7 +153,7 @@ def test_a_second_pass_drops_nothing(knobs: dict[str, Any], pairs: list[tuple[st
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=20), st.integers(0, 19))
 def test_a_pair_is_judged_alike_in_any_company(pairs: list[tuple[str, str]], cut: int) -> None:
-    """So shards may be cut anywhere; the pair at the cut is alone."""
+    """This allows shards to be cut anywhere. The pair at the cut is judged alone."""
     by = rules(**EVERYTHING)
     cut %= len(pairs)
 

@@ -17,11 +17,11 @@ def test_runs_of_one_character(verdict: Verdict, character: str) -> None:
     def text(times: int) -> str:
         return f"The word is l{character * times}ng and ends there"
 
-    knobs = {"min_script_share": 0, "min_letter_share": 0}
-    assert verdict((text(20), OTHER), **knobs) == (None, None)
-    assert verdict((text(21), OTHER), **knobs) == ("repeated_characters", "21")
-    assert verdict((OTHER, text(21)), **knobs) == ("repeated_characters", "21")
-    assert verdict((text(30), OTHER), max_repeated_characters=0, **knobs) == (None, None)
+    options = {"min_script_share": 0, "min_letter_share": 0}
+    assert verdict((text(20), OTHER), **options) == (None, None)
+    assert verdict((text(21), OTHER), **options) == ("repeated_characters", "21")
+    assert verdict((OTHER, text(21)), **options) == ("repeated_characters", "21")
+    assert verdict((text(30), OTHER), max_repeated_characters=0, **options) == (None, None)
 
 
 @pytest.mark.parametrize("run", ["go", "you go", "go and go on", "please wait for me"])

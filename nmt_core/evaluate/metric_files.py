@@ -1,0 +1,35 @@
+"""Hash the files that the metrics of a recipe use, without loading anything that computes scores."""
+
+import hashlib
+from pathlib import Path
+
+from nmt_core.config import Metric, PipelineConfig
+from nmt_core.corpus.cleaning.scorers import files_of
+from nmt_core.store.artifacts import Identity
+from nmt_core.store.digests import sha256_of
+
+
+def identity(config: PipelineConfig) -> Identity:
+    """Return the values that decide the result of `evaluate`. Files of metrics count by their content."""
+    values = {name: getattr(config, name).model_dump(mode="json") for name in ("evaluate", "search", "languages")}
+    contents = {metric.name: found for metric in config.evaluate.metrics if (found := _contents(metric))}
+    return values | ({"metrics": contents} if contents else {})
+
+
+def _contents(metric: Metric) -> dict[str, str]:
+    """Return the hashes of the files of a metric, by the path or the word that names them."""
+    found = files_of(metric.command) if metric.command else {}
+    for path in filter(None, (metric.vocabulary, metric.checkpoint)):
+        if Path(path).exists():  # a missing file is reported when the metric is computed
+            found[path] = sha256_of_content(Path(path))
+    return found
+
+
+def sha256_of_content(path: Path) -> str:
+    """Return the sha256 of a file, or of the names and contents of all files in a folder."""
+    if path.is_file():
+        return sha256_of(path)
+    digest = hashlib.sha256()
+    for file in sorted(file for file in path.rglob("*") if file.is_file()):
+        digest.update(f"{file.relative_to(path).as_posix()}\0{sha256_of(file)}\n".encode())
+    return digest.hexdigest()
