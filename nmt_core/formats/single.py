@@ -1,6 +1,7 @@
 """Read text in one language from lines and tables: a row for each line or record, with none left out."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
@@ -84,14 +85,17 @@ _NO_LINES = {
     b"PK\x03\x04": "a zip archive",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive",
     b"Rar!\x1a\x07": "a RAR archive",
-    b"%PDF-": "a PDF document",
-    b"{\\rtf": "an RTF document",
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "a document of an old Office program",
     b"\x89PNG\r\n\x1a\n": "a picture",
     b"\xff\xd8\xff": "a picture",
     b"\x7fELF": "a program",
-    b"SQLite f": "a database",
+    b"SQLite format 3\0": "a database",
 }
+_NO_LINES_BY_MORE = {
+    re.compile(rb"%PDF-\d\.\d\s+%[\x80-\xff]{4}"): "a PDF document",
+    re.compile(rb"\{\\rtf1\\(?:ansi|mac|pc|adeflang|deff)"): "an RTF document",
+}
+_MARK_BYTES = 64
 
 
 def kind_by_name(name: str) -> Kind:
@@ -119,7 +123,9 @@ def read_single(stream: ByteStream, kind: Kind, columns: Columns, max_line_bytes
     if kind is Kind.PARQUET:
         yield from _cells(parquet.read_columns(stream, columns.find, max_line_bytes))
         return
-    what = next((what for magic, what in _NO_LINES.items() if stream.peek(8).startswith(magic)), None)
+    head = stream.peek(_MARK_BYTES)[:_MARK_BYTES]
+    what = next((what for magic, what in _NO_LINES.items() if head.startswith(magic)), "")
+    what = what or next((what for mark, what in _NO_LINES_BY_MORE.items() if mark.match(head)), "")
     if what:
         raise DataError(f"{stream.name}: {what}, not text: unpack or convert it, and name the text inside")
     if kind is Kind.LINES and any(columns):
