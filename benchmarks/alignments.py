@@ -8,7 +8,8 @@ the share of words with the true link, and precision the share of their links th
 the decoder, so the result does not depend on the model's own translation.
 
 "said" takes the attention of the step that produces a piece, and "read" the attention of the next step, which reads it.
-With "end", the mark at the end of the source may be linked as well, and such links are dropped.
+With "end", the mark at the end of the source may be linked as well, and such links are dropped. "jobs" is the attention
+that translations are aligned by: of the heads that learned to align, or else of the last two layers.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import numpy as np
 from nmt_core.config import SearchConfig
 from nmt_core.corpus.toy import generate, words_of
 from nmt_core.corpus.toy.lexicon import NOUNS
-from nmt_core.search.alignment import Alignment
+from nmt_core.search.alignment import Aligner, Alignment
 from nmt_core.search.attention import AttentionGraph
 from nmt_core.search.step import pad_sources
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID, Tokenizers
@@ -43,8 +44,9 @@ def true_links(source: str, target: str) -> dict[int, int]:
     return {right: left for right, left in links.items() if left >= 0}
 
 
-def attention(graph: AttentionGraph, tokenizers: Tokenizers, pairs: list[Pair]) -> Iterator[tuple]:
-    """Ids of both sides and the cross-attention of each pair."""
+def attention(bundle: Path, tokenizers: Tokenizers, pairs: list[Pair]) -> Iterator[tuple]:
+    """Ids of both sides, the cross-attention and the aligning attention of each pair."""
+    graph, aligner = AttentionGraph(bundle / "fp32"), Aligner(bundle / "fp32", BATCH)
     for start in range(0, len(pairs), BATCH):
         batch = pairs[start : start + BATCH]
         sources = tokenizers.source.encode([source for source, _ in batch])
@@ -52,14 +54,15 @@ def attention(graph: AttentionGraph, tokenizers: Tokenizers, pairs: list[Pair]) 
         target_BT = np.full((len(batch), 1 + max(map(len, targets))), PAD_ID)
         for row, ids in zip(target_BT, targets, strict=True):
             row[: len(ids) + 1] = [BOS_ID, *ids]
-        weights = graph.run(pad_sources(sources), target_BT).cross_attention
-        yield from zip(batch, sources, targets, weights, strict=True)
+        source_BS = pad_sources(sources)
+        weights, aligning = graph.run(source_BS, target_BT).cross_attention, aligner.attention(source_BS, target_BT)
+        yield from zip(batch, sources, targets, weights, aligning, strict=True)
 
 
 def measure(bundle: Path, pairs: list[Pair]) -> None:
-    tokenizers, graph = Tokenizers.load(bundle), AttentionGraph(bundle / "fp32")
+    tokenizers = Tokenizers.load(bundle)
     counts: dict[tuple[str, str, str], np.ndarray] = {}
-    for (source, target), source_ids, target_ids, weights_NHTS in attention(graph, tokenizers, pairs):
+    for (source, target), source_ids, target_ids, weights_NHTS, aligning_TS in attention(bundle, tokenizers, pairs):
         truth = true_links(source, target)
         pieces = [
             tuple(map(side.piece, ids))
@@ -73,6 +76,7 @@ def measure(bundle: Path, pairs: list[Pair]) -> None:
         }
         layers["last two"] = weights_NHTS[-2:].mean(axis=(0, 1))
         layers["all"] = weights_NHTS.mean(axis=(0, 1))
+        layers["jobs"] = aligning_TS
         for layer, weights_TS in layers.items():
             for how, start in (("said", 0), ("read", 1)):
                 for end in (False, True):

@@ -33,7 +33,7 @@ the order, which pyproject.toml declares:
     stages                the shape of a stage, and the table of all stages
     corpus                download, clean, split
     tokenizer             subword vocabularies
-    batches               token ids, and the plan of batches
+    batches               token ids, their alignment, and the plan of batches
     models                the Transformer and recurrent models, in PyTorch
     terms                 glossaries: terms in a text, and the pieces that spell their translations
     search                beam search, sampling and constraints, on PyTorch or ONNX graphs

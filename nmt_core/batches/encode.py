@@ -54,6 +54,9 @@ class EncodeReport(StageReport):
     """Share of <unk> among the source tokens of the kept pairs, without end marks."""
     target_unknown: float
     """Share of <unk> among the target tokens of the kept pairs, without end marks."""
+    target_linked: float | None = None
+    """Share of the target tokens, without end marks, that are linked with a source token. None means that pairs are not
+    aligned."""
     dev_pairs: int
     dev_dropped: int
     """Number of dev pairs that are too long for validation. Scores are computed on all dev pairs."""
@@ -105,12 +108,15 @@ class Encoded:
     too_long: int = 0
     unknown_2: np.ndarray = field(default_factory=lambda: np.zeros(2, np.int64))
     """Number of <unk> among the source and target tokens of the kept pairs, [2]."""
+    linked: int = 0
+    """Number of target tokens of the kept pairs that are linked with a source token."""
 
     def add(self, other: "Encoded") -> None:
         """Add the counts of other pairs."""
         self.kept.update(other.kept)
         self.too_long += other.too_long
         self.unknown_2 = self.unknown_2 + other.unknown_2
+        self.linked += other.linked
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeReport:
@@ -140,7 +146,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
     if not kept:
         raise StageError(f"encode.max_length={knobs.max_length}: all {total:,} pairs are longer: set it higher")
     dev_pairs, dev_dropped = _encode_dev(split / DEV_FILE, encoder, knobs.max_length, out / DEV_FILE)
-    tokens_2 = sum((np.array(size) * count for size, count in kept.items()), np.zeros(2, np.int64))
+    tokens_2: np.ndarray = sum((np.array(size) * count for size, count in kept.items()), np.zeros(2, np.int64))
     return EncodeReport(
         items_in=total,
         items_out=kept.total(),
@@ -154,6 +160,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
         longest=max(map(max, kept)),
         useful_token_share=useful_token_share(kept),
         lengths=histogram(kept),
+        target_linked=round(found.linked / max(1, int(tokens_2[1]) - kept.total()), 4) if knobs.alignments else None,
         **_rates(tokens_2, kept.total(), found.unknown_2),
     )
 
@@ -219,7 +226,8 @@ def encode_shard(task: ShardTask) -> Encoded:
             chunk = text.slice(task.first + start, min(_CHUNK_PAIRS, task.rows - start)).collect()
             written = encoder.write(chunk, task.knobs.max_length, writer, task.sampling(start))
             too_long = ~written.is_short_N
-            found.add(Encoded(count_sizes(written.lengths_N2[~too_long]), int(too_long.sum()), written.unknown_2))
+            sizes = count_sizes(written.lengths_N2[~too_long])
+            found.add(Encoded(sizes, int(too_long.sum()), written.unknown_2, written.linked))
             longest = pl.Series("value", written.lengths_N2.max(axis=1).astype(str))
             listed = chunk.with_columns(longest, reason=pl.lit(TOO_LONG)).filter(too_long)
             dropped.append(listed.select(DROPPED_COLUMNS))

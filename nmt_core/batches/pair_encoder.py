@@ -27,6 +27,8 @@ class Written:
     """True for each pair that was written."""
     unknown_2: np.ndarray
     """Number of <unk> on each side of the written pairs."""
+    linked: int
+    """Number of target tokens of the written pairs that are linked with a source token."""
 
 
 class PairEncoder:
@@ -69,10 +71,10 @@ class PairEncoder:
         kept = pa.array(is_short)
         corpus, line = (text[name].to_arrow().filter(kept) for name in ("corpus", "line"))
         written = [side.filter(kept) for side in sides]
-        links = _links(written, self._aligner) if self._aligner else None
+        links, linked = _links(written, self._aligner) if self._aligner else (None, 0)
         writer.write(written, corpus, line, links)
         unknown_2 = np.array([np.count_nonzero(side.values.to_numpy() == UNK_ID) for side in written])
-        return Written(lengths_N2, is_short, unknown_2)
+        return Written(lengths_N2, is_short, unknown_2, linked)
 
     def _encode(self, text: pl.Series, encoder: BulkEncoder, sampling: Sampling | None) -> pa.ListArray:
         """Return the ids of each sentence, with </s> at the end."""
@@ -83,8 +85,8 @@ class PairEncoder:
         return pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids))
 
 
-def _links(sides: Sequence[pa.ListArray], aligner: Aligner) -> pa.ListArray:
-    """Return the source position that each target token is linked with.
+def _links(sides: Sequence[pa.ListArray], aligner: Aligner) -> tuple[pa.ListArray, int]:
+    """Return the source position that each target token is linked with, and the number of tokens with a link.
 
     Tokens without a link, and </s>, are linked with the </s> of the source.
     """
@@ -97,7 +99,8 @@ def _links(sides: Sequence[pa.ListArray], aligner: Aligner) -> pa.ListArray:
     linked_T = np.where(place_T < 0, none_T, place_T)
     values = np.insert(linked_T, target.starts[1:], source.lengths)
     offsets = np.cumsum([0, *_lengths(sides[1])], dtype=np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.astype(np.uint16)))
+    rows = pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.astype(np.uint16)))
+    return rows, int(np.count_nonzero(place_T >= 0))
 
 
 def _lengths(side: pa.ListArray) -> np.ndarray:

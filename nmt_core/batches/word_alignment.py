@@ -6,8 +6,9 @@ are added at once, so the result does not depend on an order of links.
 
 A model has one likeliest source position for each target piece. So each target piece keeps its most certain link. The
 certainty is the product of both translation probabilities. Endings and particles are often linked with an article or a
-preposition elsewhere in the source. A piece whose link is less than half as certain as the best link of its word is
-therefore linked as that one is.
+preposition elsewhere in the source. So the certainty of the first piece of a word counts twice, and a piece whose link
+is less than half as certain as the best link of its word is linked as that one is. Punctuation is linked with
+punctuation only: verbs at the end of every sentence would else be linked with its full stop.
 
 Letters in names of arrays: B pairs of a chunk, S and T their source and target positions, and of a text, one after the
 other, S source pieces, T target pieces, L links, W target words, V target vocabulary, E entries of a table.
@@ -37,9 +38,37 @@ _LEAST_PROBABILITY = 1e-9
 """Probability of a translation that is not in the table."""
 _LEAST_CERTAIN = 0.5
 """Certainty of a link, as a share of the certainty of the best link of its word, from which on a piece keeps it."""
+_FIRST_PIECE = 2.0
+"""Factor on the certainty of the first piece of a word. Most languages put endings and particles behind."""
 _CHUNK_CELLS = 1 << 21
+_WAYS = ("forward", "backward")
 _AROUND = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 """Steps from a link to its neighbours."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Pieces of one side."""
+
+    begins_V: np.ndarray
+    """True for pieces that begin a word. In scripts without spaces, every piece counts as a word."""
+    is_mark_V: np.ndarray
+    """True for pieces of punctuation and other signs alone. Each is a word of its own."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> "Vocabulary":
+        """Return the vocabulary of a tokenizer."""
+        pieces = [tokenizer.piece(number) for number in range(tokenizer.vocab_size)]
+        is_mark_V = np.array([_is_mark(piece.removeprefix(SPACE_MARK)) for piece in pieces])
+        begins = [piece.startswith(SPACE_MARK) or bool(UNSPACED.search(piece)) for piece in pieces]
+        return cls(np.array(begins) | is_mark_V, is_mark_V)
+
+    def __len__(self) -> int:
+        return len(self.begins_V)
+
+
+def _is_mark(text: str) -> bool:
+    return bool(text) and not any(character.isalnum() for character in text)
 
 
 @dataclass(frozen=True)
@@ -50,35 +79,34 @@ class Direction:
     """Pairs of pieces in ascending order: source * `target_size` + target. `none` is a source piece too."""
     probability_E: np.ndarray
     """t(target | source) of each pair, fp32."""
-    none: int
-    """Id that means no source piece: the size of the source vocabulary."""
-    target_size: int
     tension: float
     """Preference for the diagonal (see `lexical_model`)."""
+    source: Vocabulary
+    target: Vocabulary
 
     @classmethod
-    def learn(cls, source: Pieces, target: Pieces, sizes: tuple[int, int]) -> "Direction":
+    def learn(cls, source: Pieces, target: Pieces, vocabularies: tuple[Vocabulary, Vocabulary]) -> "Direction":
         """Learn the table from a text.
 
         Args:
             source: source side of the text.
             target: target side of the text.
-            sizes: sizes of the source and the target vocabulary.
+            vocabularies: vocabularies of the source and the target.
         """
-        model = LexicalModel(*sizes, has_positions=True)
+        model = LexicalModel(*map(len, vocabularies), has_positions=True)
         for iteration in range(_ITERATIONS):
             if iteration:
                 model.tighten(source, target)
             model.learn(source, target)
         pairs_E, counts_E = model.expected(source, target)
-        probability_E = counts_E / model.totals_V[pairs_E // sizes[1]]
-        return cls(pairs_E, probability_E.astype(np.float32), sizes[0], sizes[1], model.tension)
+        probability_E = counts_E / model.totals_V[pairs_E // len(vocabularies[1])]
+        return cls(pairs_E, probability_E.astype(np.float32), model.tension, *vocabularies)
 
     def align(self, source: Pieces, target: Pieces) -> np.ndarray:
         """Return the position of the likeliest source piece of each target piece of a text. -1 means none."""
         found_T = np.full(len(target.ids), -1, np.int64)
         longest = int(max(source.lengths.max(initial=1), target.lengths.max(initial=1)))
-        for links in links_of(source, target, self.none, longest):
+        for links in links_of(source, target, len(self.source), longest):
             starts = np.repeat(target.starts[links.pairs], target.lengths[links.pairs])
             found_T[starts + links.place_T] = self._likeliest(links)
         return found_T
@@ -87,7 +115,7 @@ class Direction:
         """Return t(target | source) of pairs of ids, [L]."""
         if not len(self.pairs_E):
             return np.full(len(source_L), _LEAST_PROBABILITY)
-        pair_L = source_L.astype(np.int64) * self.target_size + target_L
+        pair_L = source_L.astype(np.int64) * len(self.target) + target_L
         entry_L = np.minimum(np.searchsorted(self.pairs_E, pair_L), len(self.pairs_E) - 1)
         probability_L: np.ndarray = np.where(
             self.pairs_E[entry_L] == pair_L, self.probability_E[entry_L], _LEAST_PROBABILITY
@@ -96,6 +124,9 @@ class Direction:
 
     def _likeliest(self, links: Links) -> np.ndarray:
         weight_L = self.probability(links.source_L, links.target_L) * links.prior(self.tension)
+        none = False  # a piece of any kind may be linked with none
+        is_mark_L = np.append(self.source.is_mark_V, none)[links.source_L]
+        weight_L[(is_mark_L != self.target.is_mark_V[links.target_L]) & ~links.is_none] = 0
         best_T = np.maximum.reduceat(weight_L, links.starts_T)
         best_L = np.flatnonzero(weight_L == np.repeat(best_T, links.counts_T))
         place_T: np.ndarray = best_L[np.searchsorted(best_L, links.starts_T)] - links.starts_T
@@ -109,14 +140,11 @@ class Aligner:
     forward: Direction
     backward: Direction
     """Table in which each source piece is the translation of one target piece or of none."""
-    begins_V: np.ndarray
-    """True for target pieces that begin a word."""
 
     @classmethod
-    def learn(cls, source: Pieces, target: Pieces, sizes: tuple[int, int], begins_V: np.ndarray) -> "Aligner":
+    def learn(cls, source: Pieces, target: Pieces, vocabularies: tuple[Vocabulary, Vocabulary]) -> "Aligner":
         """Learn both tables from a text."""
-        directions = Direction.learn(source, target, sizes), Direction.learn(target, source, sizes[::-1])
-        return cls(*directions, begins_V)
+        return cls(Direction.learn(source, target, vocabularies), Direction.learn(target, source, vocabularies[::-1]))
 
     def align(self, source: Pieces, target: Pieces) -> np.ndarray:
         """Return the position of the source piece that each target piece of a text is linked with. -1 means none."""
@@ -126,8 +154,9 @@ class Aligner:
         target_L = target.ids[piece_L]
         certainty_L = self.forward.probability(source_L, target_L) * self.backward.probability(target_L, source_L)
         place_T, certainty_T = _most_certain(piece_L, place_L, certainty_L, len(target.ids))
-        begins_T = self.begins_V[target.ids]
+        begins_T = self.forward.target.begins_V[target.ids]
         begins_T[target.starts[:-1][target.lengths > 0]] = True
+        certainty_T[begins_T] *= _FIRST_PIECE
         word_T = begins_T.cumsum() - 1
         place_W, certainty_W = _most_certain(word_T, place_T, certainty_T, int(begins_T.sum()))
         is_weak_T = certainty_T < _LEAST_CERTAIN * certainty_W[word_T]
@@ -149,28 +178,28 @@ class Aligner:
     def save(self, file: Path) -> None:
         """Write the tables to a file."""
         arrays = {
-            f"{name}_{key}": np.asarray(value)
-            for name, direction in (("forward", self.forward), ("backward", self.backward))
-            for key, value in vars(direction).items()
+            f"{name}.{key}": value
+            for name, direction in zip(_WAYS, (self.forward, self.backward), strict=True)
+            for key, value in (
+                ("pairs", direction.pairs_E),
+                ("probability", direction.probability_E),
+                ("tension", np.array(direction.tension)),
+                ("begins", direction.target.begins_V),
+                ("is_mark", direction.target.is_mark_V),
+            )
         }
         with replacing(file) as draft:
-            safetensors.numpy.save_file(arrays | {"begins_V": self.begins_V}, draft)
+            safetensors.numpy.save_file(arrays, draft)
 
     @classmethod
     def load(cls, file: Path) -> "Aligner":
         """Read the tables of a file that `save` wrote."""
         arrays = safetensors.numpy.load_file(file)
-        return cls(_direction(arrays, "forward"), _direction(arrays, "backward"), arrays["begins_V"])
-
-
-def _direction(arrays: dict[str, np.ndarray], name: str) -> Direction:
-    return Direction(
-        arrays[f"{name}_pairs_E"],
-        arrays[f"{name}_probability_E"],
-        int(arrays[f"{name}_none"]),
-        int(arrays[f"{name}_target_size"]),
-        float(arrays[f"{name}_tension"]),
-    )
+        target, source = (Vocabulary(arrays[f"{way}.begins"], arrays[f"{way}.is_mark"]) for way in _WAYS)
+        forward, backward = (
+            (arrays[f"{way}.pairs"], arrays[f"{way}.probability"], float(arrays[f"{way}.tension"])) for way in _WAYS
+        )
+        return cls(Direction(*forward, source, target), Direction(*backward, target, source))
 
 
 def learn_aligner(split: Path, tokenizers: Tokenizers) -> Aligner:
@@ -189,16 +218,7 @@ def learn_aligner(split: Path, tokenizers: Tokenizers) -> Aligner:
     source, target = (
         encoded(sample.lines(side), BulkEncoder(tokenizer)) for side, tokenizer in zip(SIDES, sides, strict=True)
     )
-    return Aligner.learn(source, target, (sides[0].vocab_size, sides[1].vocab_size), word_beginnings(tokenizers.target))
-
-
-def word_beginnings(tokenizer: Tokenizer) -> np.ndarray:
-    """Return True for each piece of a vocabulary that begins a word, [V].
-
-    In scripts without spaces, every piece counts as a word.
-    """
-    pieces = [tokenizer.piece(number) for number in range(tokenizer.vocab_size)]
-    return np.array([piece.startswith(SPACE_MARK) or bool(UNSPACED.search(piece)) for piece in pieces])
+    return Aligner.learn(source, target, (Vocabulary.of(sides[0]), Vocabulary.of(sides[1])))
 
 
 def _most_certain(

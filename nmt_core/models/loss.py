@@ -60,8 +60,10 @@ def smoothed_cross_entropy(
 
 
 def alignment_loss(log_weights_BHTS: Tensor, aligned_BT: Tensor) -> Tensor:
-    """Return the cross-entropy of attention and alignments, in nats, summed over target tokens: the loss of guided
-    alignment (Chen et al. 2016, "Guided Alignment Training for Topic-Aware Neural Machine Translation").
+    """Return the cross-entropy of attention and alignments, in nats, summed over target tokens.
+
+    It is the loss of guided alignment (Chen et al. 2016, "Guided Alignment Training for Topic-Aware Neural Machine
+    Translation").
 
     Args:
         log_weights_BHTS: logarithms of attention weights. Heads count equally.

@@ -1,6 +1,7 @@
 """Links are found in text whose links are known, and each target piece has one source position or none."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt_core.batches.lexical_model import LexicalModel, Pieces, links_of
-from nmt_core.batches.word_alignment import Aligner, grow_diag_final_and, word_beginnings
+from nmt_core.batches.word_alignment import Aligner, Vocabulary, grow_diag_final_and
 from nmt_core.corpus.toy import generate, words_of
 from nmt_core.corpus.toy.lexicon import NOUNS
 from nmt_core.tokenizer.tokenizer import Tokenizer
@@ -41,13 +42,14 @@ def text(lines: int, seed: int) -> tuple[Lines, Lines, Lines]:
 
 
 SIZE = 8 + WORDS
-BEGINS_V = ~np.isin(np.arange(SIZE), OTHERS)
+LETTERS = Vocabulary(np.ones(SIZE, bool), np.zeros(SIZE, bool))
+WITH_ENDINGS = Vocabulary(~np.isin(np.arange(SIZE), OTHERS), np.zeros(SIZE, bool))
 
 
 @pytest.fixture(scope="module")
 def aligner() -> Aligner:
     sources, targets, _ = text(lines=1_500, seed=1)
-    return Aligner.learn(pieces(sources), pieces(targets), (SIZE, SIZE), BEGINS_V)
+    return Aligner.learn(pieces(sources), pieces(targets), (LETTERS, WITH_ENDINGS))
 
 
 def test_each_word_is_linked_with_its_translation_and_an_ending_with_its_word(aligner: Aligner) -> None:
@@ -60,12 +62,29 @@ def test_each_word_is_linked_with_its_translation_and_an_ending_with_its_word(al
 
 
 def test_without_words_an_ending_has_its_own_link(aligner: Aligner) -> None:
-    alone = Aligner(aligner.forward, aligner.backward, np.ones_like(BEGINS_V))
+    alone = Aligner(replace(aligner.forward, target=LETTERS), aligner.backward)
     sources, targets, links = text(lines=300, seed=2)
     place_T = alone.align(pieces(sources), pieces(targets))
     is_ending_T = np.isin(pieces(targets).ids, OTHERS)
     assert (place_T == np.concatenate(links))[is_ending_T].mean() < 0.9
     assert (place_T == np.concatenate(links))[~is_ending_T].mean() > 0.99
+
+
+def test_marks_are_linked_with_marks_only() -> None:
+    """Every sentence ends with a mark, and its translation with a verb that says as little, and a mark."""
+    sources, targets, _ = text(lines=300, seed=6)
+    mark, verb = SIZE, SIZE + 1
+    is_mark_V = np.arange(SIZE + 2) == mark
+    vocabulary = Vocabulary(np.ones(SIZE + 2, bool), is_mark_V)
+    source, target = pieces([[*line, mark] for line in sources]), pieces([[*line, verb, mark] for line in targets])
+    for vocabularies, linked in (
+        ((vocabulary, vocabulary), False),
+        ((replace(vocabulary, is_mark_V=~is_mark_V | 1),) * 2, True),
+    ):
+        place_T = Aligner.learn(source, target, vocabularies).align(source, target)
+        ends_T = np.repeat(source.lengths - 1, target.lengths)
+        assert (place_T == ends_T)[target.ids == mark].mean() > 0.99
+        assert ((place_T == ends_T)[target.ids == verb].mean() > 0.3) == linked
 
 
 def test_sentences_do_not_depend_on_their_neighbours(aligner: Aligner, tmp_path: Path) -> None:
@@ -82,7 +101,7 @@ def test_sentences_do_not_depend_on_their_neighbours(aligner: Aligner, tmp_path:
 
 def test_the_same_text_makes_the_same_file(aligner: Aligner, tmp_path: Path) -> None:
     sources, targets, _ = text(lines=1_500, seed=1)
-    again = Aligner.learn(pieces(sources), pieces(targets), (SIZE, SIZE), BEGINS_V)
+    again = Aligner.learn(pieces(sources), pieces(targets), (LETTERS, WITH_ENDINGS))
     for number, one in enumerate((aligner, again)):
         one.save(tmp_path / str(number))
     assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
@@ -131,10 +150,11 @@ def test_joined_links_are_between_the_intersection_and_the_union(rows: int, colu
     assert not ((forward | backward) & free).any(), "no link between two free pieces is left out"
 
 
-def test_a_word_begins_at_a_space(tiny_tokenizer: Tokenizer) -> None:
-    begins_V = word_beginnings(tiny_tokenizer)
-    ids = tiny_tokenizer.encode(["the cat sees 나는 학생", "a  big house"])
-    assert [int(begins_V[line].sum()) for line in ids] == [5, 3]
+def test_a_word_begins_at_a_space_or_is_a_mark(tiny_tokenizer: Tokenizer) -> None:
+    vocabulary = Vocabulary.of(tiny_tokenizer)
+    ids = tiny_tokenizer.encode(["the cat sees 나는 학생", "a  big house."])
+    assert [int(vocabulary.begins_V[line].sum()) for line in ids] == [5, 4], "a full stop is a word of its own"
+    assert [int(vocabulary.is_mark_V[line].sum()) for line in ids] == [0, 1]
 
 
 def test_links_of_the_toy_corpus_are_true() -> None:
@@ -148,7 +168,8 @@ def test_links_of_the_toy_corpus_are_true() -> None:
     pairs = [(words_of(source), target.rstrip(".?").split()) for source, target in [*corpus.train, *corpus.test]]
     source, target = ids([one for one, _ in pairs]), ids([other for _, other in pairs])
     size = len(vocabulary)
-    place_T = Aligner.learn(source, target, (size, size), np.ones(size, bool)).align(source, target)
+    words = Vocabulary(np.ones(size, bool), np.zeros(size, bool))
+    place_T = Aligner.learn(source, target, (words, words)).align(source, target)
     right = linked = true = 0
     for number, (english, korean) in enumerate(pairs[-200:], start=len(pairs) - 200):
         of_one = place_T[target.starts[number] : target.starts[number + 1]]

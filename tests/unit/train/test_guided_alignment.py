@@ -14,11 +14,14 @@ from nmt_core.batches.plan import Capacity
 from nmt_core.batches.shards import DEV_FILE, TokenPairs, TokenShards, read_pairs
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
+from nmt_core.export.gates import onnx_kernels
+from nmt_core.export.graphs import export_graphs
 from nmt_core.models.attention_trace import AttentionView
 from nmt_core.models.kernels import Kernels
 from nmt_core.models.loss import alignment_loss, smoothed_cross_entropy
 from nmt_core.models.transformer import Transformer
 from nmt_core.recipes.recipe import with_changes
+from nmt_core.search.alignment import Aligner
 from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
 from nmt_core.stages.table import STAGES
 from nmt_core.store.artifacts import Artifact, Store
@@ -159,7 +162,9 @@ def test_every_target_token_is_linked_with_a_token_of_its_source(pairs: Any) -> 
         assert aligned[1:length] == links.tolist(), "the token that a position reads"
 
 
-def test_words_are_aligned_by_the_heads_that_have_learnt_to(config: Callable[..., PipelineConfig], pairs: Any) -> None:
+def test_words_are_aligned_by_the_heads_that_have_learnt_to(
+    config: Callable[..., PipelineConfig], pairs: Any, tmp_path: Path
+) -> None:
     """The graph returns, for the position that predicts a token, the attention of the one that reads it."""
     model = Transformer(config({"alignment_heads": 2}).model, pairs[0].vocab_size, 64).eval().requires_grad_(False)
     batch = pad(some(pairs), ROWS[:5])
@@ -168,6 +173,10 @@ def test_words_are_aligned_by_the_heads_that_have_learnt_to(config: Callable[...
     weights_BTS = attention.log_weights().exp().mean(1)
     torch.testing.assert_close(cross[:, 1, :2].mean(1), weights_BTS)
     torch.testing.assert_close(aligning[:, :-1], weights_BTS[:, 1:])
+    export_graphs(onnx_kernels(model), tmp_path / "fp32", with_attention=True)
+    exported_BTS = Aligner(tmp_path / "fp32", 1_000).attention(batch.source.numpy(), batch.decoder_input.numpy())
+    is_real_BT1 = (batch.decoder_input != PAD_ID)[..., None].numpy()
+    np.testing.assert_allclose(exported_BTS * is_real_BT1, aligning.numpy() * is_real_BT1, atol=1e-5)
 
 
 def test_shards_without_links_are_as_before(tiny: dict[str, Artifact], aligned: Artifact, tmp_path: Path) -> None:
@@ -175,6 +184,10 @@ def test_shards_without_links_are_as_before(tiny: dict[str, Artifact], aligned: 
     after = read_pairs(sorted(aligned.path.glob("train-*.parquet")))
     assert before.links is None and after.links is not None
     np.testing.assert_array_equal(before.target.ids, after.target.ids)
+    ends = np.repeat(after.source.lengths - 1, after.target.lengths)
+    linked = np.count_nonzero(after.links.ids != ends) / (len(after.target.ids) - len(after))
+    assert aligned.report()["target_linked"] == pytest.approx(linked, abs=1e-4)
+    assert linked > 0.5 and tiny["encode"].report()["target_linked"] is None
     shutil.copytree(aligned.path, tmp_path / "copy")
     assert (tmp_path / "copy" / "aligner.safetensors").is_file()
 
