@@ -49,7 +49,7 @@ def plan(
         from flows.html_report.schedule import write_schedule
 
         write_schedule(config.train, config.model, figure)
-        terminal(to_stderr=False).print(f"figure: {figure}", soft_wrap=True, markup=False)
+        terminal(to_stderr=False).print(f"figure: {figure}", soft_wrap=True)
 
 
 def _measure(config: "PipelineConfig") -> None:

@@ -1,5 +1,6 @@
 """Candidate for the registry: a bundle, with the artifacts that tell how it was made and how good it is."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -10,6 +11,10 @@ STARTED_FROM_TAG = "nmt.started_from"
 
 SCORE_TAG = "nmt.score"
 _SCORED_ON_TAG = "nmt.scored_on"
+
+
+_NOT_IN_A_TAG = re.compile(r"[^\w\-./ ]+")
+"""Characters that MLflow accepts in no name, such as + in chrF++."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +61,9 @@ class Candidate:
     def tags(self) -> dict[str, str]:
         """Tags of the model version."""
         score, scored_on = self.score
-        tags = {
-            f"nmt.{s['metric']}.{s['test_set']}": f"{s['score']:.2f}" for s in self.evaluate.report().get("scores", [])
-        }
+        scores = self.evaluate.report().get("scores", [])
+        names = [_NOT_IN_A_TAG.sub("_", f"nmt.{score['metric']}.{score['test_set']}") for score in scores]
+        tags = {name: f"{score['score']:.2f}" for name, score in zip(names, scores, strict=True)}
         tags |= {tag_of("export"): self.export.fingerprint, tag_of("evaluate"): self.evaluate.fingerprint}
         tags |= {tag_of(stage): fingerprint for stage, fingerprint in self.made_of.items()}
         tags |= {STARTED_FROM_TAG: self.started_from} if self.started_from else {}

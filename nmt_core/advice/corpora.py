@@ -120,6 +120,8 @@ def grouped(places: Sequence[str], wanted: Pair | None) -> Grouped:
     for path in paths:
         if not path.exists():
             raise DataError(f"{path}: no such file or folder: correct the path, or name a corpus of OPUS as opus:en-de")
+        if not path.is_dir() and not path.is_file():
+            raise DataError(f"{path}: is a pipe or a device, which can be read only once: name a file")
     folders = [path for path in paths if path.is_dir()]
     if not folders:
         found = _of_files(paths, wanted)

@@ -88,6 +88,11 @@ class PipelineConfig(Section):
                 "train.batching=packed needs model.architecture=transformer, because a recurrent network reads "
                 "sentences side by side: set train.batching to padded"
             )
+        if self.train.bptt_steps and self.model.architecture != "rnn":
+            raise ValueError(
+                f"train.bptt_steps={self.train.bptt_steps} has no effect on a Transformer, which has no recurrent "
+                "layers: set model.architecture to rnn, or remove train.bptt_steps"
+            )
         if self.tokenizer.vocabularies == "separate" and self.model.tied_embeddings == "three_way":
             raise ValueError(
                 "tokenizer.vocabularies=separate leaves nothing to tie three ways: set model.tied_embeddings to two_way"

@@ -78,6 +78,9 @@ class TrainConfig(Section):
     in nats per target token (Garg et al. 2019: 0.05)."""
     max_gradient_norm: float = Field(0.0, ge=0)
     """Norm to which the gradient is clipped. 0 turns clipping off."""
+    bptt_steps: int = later(0, ge=0)
+    """Number of positions after which the gradient of a recurrent layer through time is cut: truncated back-propagation
+    through time (Williams and Peng 1990). 0 means never. Needs model.architecture=rnn."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Number format of the matrix products. The rest is computed in fp32. `auto` means bf16 if the hardware has it,
     else fp32."""

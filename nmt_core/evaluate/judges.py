@@ -76,7 +76,7 @@ def judge(
     target_language: str,
     *,
     allow_code: bool,
-    log: Callable[[str], None],
+    notice: Callable[[str], None],
 ) -> Judged:
     """Score the translations of one test set by all metrics of `evaluate.metrics`.
 
@@ -86,7 +86,7 @@ def judge(
         config: metrics, and the number of resamples for intervals.
         target_language: ISO 639 code.
         allow_code: False if recipes may not name programs (NMT_ALLOW_CODE).
-        log: receives the reason if a metric is left out.
+        notice: shows the reason to the user if a metric is left out.
     """
     judged = Judged()
     for metric in config.metrics:
@@ -99,7 +99,7 @@ def judge(
                 found = _built_in(test, hypotheses, metric, target_language)
         except (ConfigError, MetricError) as error:
             judged.not_scored[metric.name] = str(error)
-            log(f"{metric.name} of {test.name} is left out: {error}")
+            notice(f"{metric.name} of {test.name} is left out: {error}")
             continue
         judged.scores.append(with_interval(test.name, found, config.interval_samples))
     return judged

@@ -10,7 +10,7 @@ from nmt_core.config import PipelineConfig
 from nmt_core.evaluate import must_translate
 from nmt_core.evaluate.by_length import by_length
 from nmt_core.evaluate.further_scores import further_scores, translate_known, unknown_in_references
-from nmt_core.evaluate.judges import judge
+from nmt_core.evaluate.judges import Judged, judge
 from nmt_core.evaluate.length_bucket import LengthBucket
 from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.sentences import write_sentences
@@ -92,14 +92,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         unfinished += sum(translation.status == "unfinished" for translation in translations)
         hypotheses = [translation.text for translation in translations]
         hypotheses_file(out, test.name).write_text("".join(f"{text}\n" for text in hypotheses), encoding="utf-8")
-        judged = judge(
-            test,
-            hypotheses,
-            config.evaluate,
-            config.languages.target,
-            allow_code=job.allow_code,
-            log=job.reporter.log,
-        )
+        judged = _judged(test, hypotheses, config, job)
         write_sentences(out, test, translations, judged.numbers)
         texts, target = (hypotheses, test.references), config.languages.target
         scores += scores_with_intervals(test.name, texts, target, config.evaluate.interval_samples)
@@ -132,6 +125,11 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         device=translator.device,
         test_sets={test.name: test.sha256 for test in tests},
     )
+
+
+def _judged(test: TestSet, hypotheses: Sequence[str], config: PipelineConfig, job: Job) -> Judged:
+    target, notice = config.languages.target, job.reporter.notice
+    return judge(test, hypotheses, config.evaluate, target, allow_code=job.allow_code, notice=notice)
 
 
 def check_sentences(config: PipelineConfig, translator: Translator) -> list[SentenceCheck]:

@@ -39,6 +39,7 @@ def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
         with pq.ParquetFile(stream.path, **_IN_FLAT_MEMORY) as file:
             paths = list(_paths(file.schema_arrow))
             names = [".".join(path) for path in paths]
+            _require_different(names, stream.name)
             is_text = [_holds_text(file.schema_arrow, path) for path in paths]
             columns = [paths[place] for place in find_columns(names, layout, stream.name, is_text).all]
             for batch in _batches(file, columns, _ROWS_AT_A_TIME):
@@ -84,6 +85,12 @@ def read_columns(
             f"{stream.name}, column {asked}: the Parquet file is truncated, damaged, or the column holds "
             f"no text ({error}): write the file again, or name another column"
         ) from None
+
+
+def _require_different(names: Sequence[str], place: str) -> None:
+    """Check that no two columns have one name: Arrow cannot read either of them."""
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise DataError(f"{place}: {names.count(twice)} columns are called {twice!r}: rename them")
 
 
 def _batches(file: pq.ParquetFile, columns: Sequence[tuple[str, ...]], most: int) -> Iterator[pa.RecordBatch]:

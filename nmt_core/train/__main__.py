@@ -23,6 +23,7 @@ from nmt_core.errors import NmtError, PreemptedError, StageError
 from nmt_core.execution.processes import note_signals
 from nmt_core.execution.torchrun import CONFIG
 from nmt_core.models.build import build_model
+from nmt_core.models.recurrent.cells import truncate_gradients
 from nmt_core.train.curves import Curves
 from nmt_core.train.device import profiled
 from nmt_core.train.distributed import World, join_world
@@ -50,6 +51,7 @@ def train(folder: Path, world: World) -> Status:
     torch.manual_seed(config.seed)
     architecture = ModelConfig.model_validate(job["model"])
     model = build_model(architecture, shards.vocab_size, source_vocab_size=shards.source_vocab_size)
+    truncate_gradients(model, config.bptt_steps)
     curves = Curves(folder / METRICS if world.is_first else None)
     trainer = Trainer(model, config, world, folder, curves, Start.model_validate(job.get("start", {})))
     _require_progress(folder, world, trainer.saved_update)

@@ -73,10 +73,10 @@ MANY = frozenset(
         "closing.py: {len(summary.stages)} stages",
         "app.py: {len(request.lines):,} lines",
         "installation.py: {len(flows)} deployments",
-        "summary.py: {len(found)} runs",
+        "summary.py: {len(matching)} runs",
     ]
 )
-"""Messages that appear only if there are several, or too many, and "N of M"."""
+"""Messages with several or too many items, or "N of M"."""
 
 
 def test_numbers_that_may_be_one_agree_with_their_nouns() -> None:

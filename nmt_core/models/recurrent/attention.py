@@ -37,7 +37,8 @@ class SearchLayer(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return the states before each word, s_(i-1) [B, T, H], and the contexts c_i [B, T, A]."""
         before, contexts = [], []
-        for projected_BG in self.recurrence.input(y_BTE).unbind(1):
+        for number, projected_BG in enumerate(self.recurrence.input(y_BTE).unbind(1)):
+            state = self.recurrence.cut(state, number)
             context_BA, after = self.step(projected_BG, annotations_BSA, key_BSN, is_token_BS, state)
             before.append(state[0])
             contexts.append(context_BA)
@@ -221,7 +222,9 @@ class GlobalAttentionModel(AttendingModel):
         """Decode one position after the other, because each one reads the output of the one before."""
         *states, (fed_BH,) = states
         outputs = []
-        for y_B1E in torch.split(y_BTE, 1, dim=1):
+        first = cast(Recurrence, self.decoder[0])
+        for place, y_B1E in enumerate(torch.split(y_BTE, 1, dim=1)):
+            states, (fed_BH,) = [first.cut(state, place) for state in states], first.cut((fed_BH,), place)
             x_B1H = y_B1E
             for number, layer in enumerate(self.decoder):
                 if number:

@@ -33,6 +33,8 @@ class Recurrence(nn.Module):
     """Names of the parts of a state."""
     operator: str
     """Operator of ONNX that computes the layer."""
+    bptt_steps = 0
+    """Number of steps after which the gradient through time is cut (see `truncate_gradients`). 0 means never."""
 
     def __init__(self, input_size: int, hidden_size: int, context_size: int = 0) -> None:
         super().__init__()
@@ -70,7 +72,8 @@ class Recurrence(nn.Module):
             is_token = None  # on a GPU the host would have to wait for the answer
         state = state or self.nothing(x_BLI)
         said = [state[0]] * len(steps)
-        for place in reversed(range(len(steps))) if reverse else range(len(steps)):
+        for number, place in enumerate(reversed(range(len(steps))) if reverse else range(len(steps))):
+            state = self.cut(state, number)
             after = self.step(steps[place], state)
             if is_token is not None:
                 after = tuple(torch.where(is_token[place], new, old) for new, old in zip(after, state, strict=True))
@@ -85,6 +88,15 @@ class Recurrence(nn.Module):
         """
         zeros_BH = x_BLI.new_zeros(len(x_BLI), self.hidden_size, dtype=self.input.weight.dtype)
         return (zeros_BH,) * len(self.names)
+
+    def cut(self, state: State, number: int) -> State:
+        """Return the state before a step, through which no gradient flows if `bptt_steps` end there.
+
+        `number` is the number of steps so far.
+        """
+        if self.bptt_steps and number and number % self.bptt_steps == 0:
+            return tuple(part.detach() for part in state)
+        return state
 
     def step(self, projected_G: Tensor, state: State) -> State:
         """Read one position, for which input (and context) are projected already, [B, G]."""
@@ -176,6 +188,18 @@ class LongShortTermMemory(Recurrence):
     def recurrent_weights(self) -> list[Tensor]:
         """Return the matrix of input, output, forget and candidate (see `Recurrence.recurrent_weights`)."""
         return [self.recurrent.weight]
+
+
+def truncate_gradients(model: nn.Module, steps: int) -> None:
+    """Cut the gradient of all recurrent layers of a model after each `steps` steps. 0 means never.
+
+    This is truncated back-propagation through time (Williams and Peng 1990). The states themselves continue, so the
+    outputs are the same. In an encoder-decoder, attention and the first state of the decoder carry gradients to the
+    source as before.
+    """
+    for module in model.modules():
+        if isinstance(module, Recurrence):
+            module.bptt_steps = steps
 
 
 CELLS: dict[str, type[Recurrence]] = {"rnn": PlainUnit, "gru": GatedUnit, "lstm": LongShortTermMemory}

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import struct
 import zipfile
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.facts import raises
 
@@ -326,3 +329,15 @@ def test_copies_and_dirt_count_against_the_text(pairs: Pairs, tmp_path: Path) ->
     assert found.sample is not None
     assert set(found.sample.reasons) >= {"empty", "copy", "duplicate"}
     assert abs(found.kept_pairs - 1_000) < 30
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "text.tsv")
+    with raises(DataError, "text.tsv", "is a pipe or a device", "name a file"):
+        look(tmp_path / "text.tsv")
+
+
+def test_columns_of_one_name_in_parquet_are_named(tmp_path: Path) -> None:
+    pq.write_table(pa.table([["now"], ["jetzt"]], ["text", "text"]), tmp_path / "a.parquet")
+    with raises(DataError, "a.parquet", "2 columns are called 'text'", "rename"):
+        look(tmp_path / "a.parquet")

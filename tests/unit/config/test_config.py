@@ -170,6 +170,7 @@ def test_nothing_slow_is_imported() -> None:
             TOY | {"model": RNN, "train": {"batching": "packed"}},
             "train.batching=packed needs model.architecture=transformer, because a recurrent network reads",
         ),
+        (PipelineConfig, TOY | {"train": {"bptt_steps": 20}}, "train.bptt_steps=20 has no effect on a Transformer"),
         (ModelConfig, {"positions": "rotary", "key_width": 7}, "rotates pairs, but the keys of a head are 7 wide"),
         (
             PipelineConfig,
@@ -310,7 +311,7 @@ def test_a_configuration_survives_json(train: dict[str, Any], clean: dict[str, A
     # Bounds that hold between options have tests of their own.
     fitting = train | {"max_tokens": 25_000, "max_tokens_per_pass": 25_000, "micro_batch_tokens": 1_024}
     fitting |= {"keep_checkpoints": 5, "optimizer": "adamw", "stop_on": "dev_loss", "keep_best": 0}
-    fitting |= {"start_optimizer": "fresh"}
+    fitting |= {"start_optimizer": "fresh", "bptt_steps": 0}
     search |= {"n_best": 1, "min_length": 0, "shortlist": False, "rerank": "none", "candidates": 0}
     clean |= {"min_words": 1, "min_characters": 1, "short_ngram_words": 3, "prefer": "first"}
     clean |= {"in_domain": "", "identifier": "", "identifier_model": "", "unicode_form": "NFC"}

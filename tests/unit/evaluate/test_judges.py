@@ -39,8 +39,8 @@ def program(folder: Path, text: str, name: str = "judge.py") -> str:
 
 def judged(*metrics: Any, allow_code: bool = True, samples: int = 0, said: list[str] | None = None) -> Judged:
     config = EvaluateConfig.model_validate({"metrics": metrics, "interval_samples": samples})
-    log = (said if said is not None else []).append
-    return judge(TEST, HYPOTHESES, config, "en", allow_code=allow_code, log=log)
+    notice = (said if said is not None else []).append
+    return judge(TEST, HYPOTHESES, config, "en", allow_code=allow_code, notice=notice)
 
 
 def test_metrics_of_sacrebleu_are_scored_beside_each_other() -> None:

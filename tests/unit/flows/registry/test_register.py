@@ -43,7 +43,8 @@ def test_a_corrected_licence_reaches_the_model_that_is_registered_already(client
     settings = Settings.load({"NMT_HOME": str(tmp_path)})
     (tmp_path / "text").mkdir()
     made = download(tmp_path / "text", licence="MIT")
-    scores = [{"test_set": "news", "metric": "BLEU", "score": 30.0, "signature": "x"}]
+    metrics = ("BLEU", "chrF++")  # MLflow accepts no + in the name of a tag
+    scores = [{"test_set": "news", "metric": metric, "score": 30.0, "signature": "x"} for metric in metrics]
     (tmp_path / REPORT).write_text(json.dumps({"scores": scores, "must_translate": []}))
     candidate = Candidate(Artifact("export", "1" * 32, tmp_path), Artifact("evaluate", "2" * 32, tmp_path), made)
     client.create_registered_model("test", description="old card")
@@ -64,6 +65,7 @@ def test_a_corrected_licence_reaches_the_model_that_is_registered_already(client
     assert register("MIT") == ["by hand", "by hand too"]
     (mark,) = marks(settings.store).values()
     assert client.get_model_version("test", "1").tags["nmt.mark"] == mark.id, "registered again, it keeps its mark"
+    assert client.get_model_version("test", "1").tags["nmt.chrF_.news"] == "30.00"
     assert mark.made_of == {"export": "1" * 32, "evaluate": "2" * 32}
     without_text = Candidate(candidate.export, candidate.evaluate)
     assert register("GPL", without_text) == ["by hand", "by hand too"], "the recipe alone knows less"

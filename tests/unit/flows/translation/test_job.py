@@ -99,7 +99,7 @@ def test_options_for_documents_are_checked(tiny_bundle: Path, source: Path, sett
     wanted = TranslationRequest(str(tiny_bundle), str(source), str(tmp_path / "out.txt"))
     with raises(ConfigError, "--redo both", "none, fuzzy or all"):
         run(replace(wanted, redo="both"), settings)
-    with raises(ConfigError, "--for-review", str(source), "no document"):
+    with raises(ConfigError, "--for-review", str(source), "not a document"):
         run(replace(wanted, for_review=True), settings)
     with raises(ConfigError, "--output out.po", "--input"):
         translate_pipe(replace(wanted, source=PIPE, target="out.po"), settings)

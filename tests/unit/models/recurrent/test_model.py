@@ -14,6 +14,8 @@ from nmt_core.errors import ConfigError
 from nmt_core.models.build import build_model
 from nmt_core.models.decoding import graphs_of, plain_kernels
 from nmt_core.models.model import TranslationModel
+from nmt_core.models.recurrent.cells import truncate_gradients
+from nmt_core.models.recurrent.model import RecurrentModel
 from nmt_core.models.transformer import Transformer, count_parameters
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
@@ -287,6 +289,27 @@ def test_the_operations_of_training_are_what_pytorch_counts(kind: str) -> None:
     assert 6 * (at_source * source.numel() + at_target * target.numel()) == pytest.approx(
         counter.get_total_flops(), rel=0.15
     )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_truncated_gradient_reaches_no_further_back_and_changes_no_number(kind: str) -> None:
+    """The gradient of the last output in the words before it, with cuts before the positions 3 and 6."""
+    model = random_model(kind)
+    assert isinstance(model, RecurrentModel)
+    y_BTE = torch.randn(2, 8, 9, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    cross, states = model.start(model.encode(SOURCE_BS[:2], SOURCE_BS[:2] != PAD_ID))
+    cross = [tensor.detach() for tensor in cross]
+    before_BTM = model.decode(y_BTE, cross, SOURCE_BS[:2] != PAD_ID, states)
+    truncate_gradients(model, 3)
+    after_BTM = model.decode(y_BTE, cross, SOURCE_BS[:2] != PAD_ID, states)
+    torch.testing.assert_close(after_BTM, before_BTM, rtol=0, atol=0)
+    weights_M = torch.arange(1.0, before_BTM.shape[-1] + 1)
+    (whole_BTE,), (cut_BTE,) = (
+        torch.autograd.grad((outputs[:, -1] * weights_M).sum(), y_BTE) for outputs in (before_BTM, after_BTM)
+    )
+    reached = [bool(of_word.any()) for of_word in whole_BTE.unbind(1)]
+    assert all(reached[:7]), "without a cut, every word but perhaps the last one counts"
+    assert [bool(of_word.any()) for of_word in cut_BTE.unbind(1)] == [False] * 6 + reached[6:]
 
 
 def test_the_architecture_chooses_the_model() -> None:
