@@ -16,7 +16,7 @@ from pathlib import Path
 
 import ftfy
 
-from nmt_core.mojibake import repair
+from nmt_core.text.mojibake import repair
 
 TABLES = ("cp1252", "latin-1", "cp1250", "iso8859-2", "cp1251")
 _C1 = {bytes([number]).decode("cp1252"): chr(number) for number in (*range(0x82, 0x8B), *range(0x91, 0x9C))}

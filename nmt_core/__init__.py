@@ -23,8 +23,7 @@ the order, which pyproject.toml declares:
 
     errors                error classes, and how messages are written
     config                options of recipes, without anything slow
-    mojibake, unspaced    repair of text decoded with the wrong table of characters; letters of scripts without spaces
-    widths                punctuation in half and in full width
+    text                  characters: repair of wrongly decoded text, widths, scripts without spaces
     chrf, scoring, spelling  chrF; BLEU and TER by sacreBLEU; casing and punctuation of a language pair
     html_page             self-contained HTML pages
     execution, store      processes and pools; artifacts, manifests and files

@@ -9,9 +9,9 @@ import unicodedata
 from functools import cache
 from typing import Literal, NamedTuple
 
-from nmt_core import mojibake
 from nmt_core.config import CleanConfig
-from nmt_core.widths import Width, set_width
+from nmt_core.text import mojibake
+from nmt_core.text.widths import Width, set_width
 
 UnicodeForm = Literal["NFC", "NFKC"]
 Punctuation = Literal["as_is", "moses"] | Width

@@ -6,7 +6,7 @@ from typing import Any
 
 from flows.html_report.blocks import Block, Marked, Run, Section, Table, Text
 from flows.runs.changes import differing
-from nmt_core.unspaced import LETTERS
+from nmt_core.text.unspaced import LETTERS
 
 _WORDS = re.compile(rf"[{LETTERS}]|[^\W{LETTERS}]+|\s+|.", re.DOTALL)
 """Words, spaces and marks. In scripts without spaces, a letter is a word."""

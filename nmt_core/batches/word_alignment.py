@@ -24,10 +24,10 @@ import safetensors.numpy
 from nmt_core.batches.lexical_model import LexicalModel, Links, Pieces, encoded, links_of
 from nmt_core.config import SIDES
 from nmt_core.store.atomic import replacing
+from nmt_core.text.unspaced import UNSPACED
 from nmt_core.tokenizer.bulk import BulkEncoder
 from nmt_core.tokenizer.sample import Sample, count_pairs, text_shards
 from nmt_core.tokenizer.tokenizer import SPACE_MARK, Tokenizer, Tokenizers
-from nmt_core.unspaced import UNSPACED
 
 _SEED = 1
 """Seed of the sample."""

@@ -15,7 +15,6 @@ import ftfy.badness
 import polars as pl
 from polars_hash import NonCryptographicHashingNameSpace
 
-from nmt_core import mojibake, widths
 from nmt_core.corpus import scripts
 from nmt_core.spelling import (
     INVISIBLE,
@@ -27,6 +26,7 @@ from nmt_core.spelling import (
     UnicodeForm,
     moses_rules,
 )
+from nmt_core.text import mojibake, widths
 
 _ENTITY = r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});"
 _NEEDS_REPAIR = f"{mojibake.SIGN}|{_ENTITY}"

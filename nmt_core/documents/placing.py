@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from nmt_core.documents.document import Pieces, Segment, Tag, Translated
-from nmt_core.unspaced import UNSPACED_OR_WIDE
+from nmt_core.text.unspaced import UNSPACED_OR_WIDE
 
 _WORD = re.compile(r"\S+")
 _CLOSING = ".,;:!?)]}»”’\"'…。，、！？"

@@ -17,7 +17,7 @@ from nmt_core.formats.charsets import UTF_8, charset_of, in_utf8, shown_charset
 from nmt_core.formats.rows import INVALID_UTF8, UNTRANSLATED, Row, Text
 from nmt_core.formats.streams import ByteStream
 from nmt_core.formats.xml_repair import GAP, INVALID, Repairer
-from nmt_core.unspaced import UNSPACED_OR_WIDE
+from nmt_core.text.unspaced import UNSPACED_OR_WIDE
 
 INVALID_XML = "invalid_xml"
 

@@ -9,7 +9,7 @@ import unicodedata
 from functools import lru_cache
 from typing import Literal
 
-from nmt_core.unspaced import UNSPACED
+from nmt_core.text.unspaced import UNSPACED
 
 _HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff]")
 

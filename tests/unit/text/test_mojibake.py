@@ -2,8 +2,8 @@
 
 import pytest
 
-from nmt_core.mojibake import repair
 from nmt_core.spelling import AS_IT_IS
+from nmt_core.text.mojibake import repair
 
 TABLES = ("cp1252", "latin-1", "cp1250", "iso8859-2", "cp1251")
 TEXTS = (

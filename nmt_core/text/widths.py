@@ -7,7 +7,7 @@ a mark stands among Han or Kana, so one rule serves both sides of a pair. Korean
 import re
 from typing import Literal
 
-from nmt_core.unspaced import HAN_AND_KANA
+from nmt_core.text.unspaced import HAN_AND_KANA
 
 Width = Literal["half_width", "full_width"]
 

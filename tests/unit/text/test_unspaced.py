@@ -6,7 +6,7 @@ from unicodedata import name, ucd_3_2_0
 import polars as pl
 
 from nmt_core.corpus.scripts import is_unit
-from nmt_core.unspaced import UNSPACED
+from nmt_core.text.unspaced import UNSPACED
 
 _OF_NO_SCRIPT = {"\u3006", "\uff9e", "\uff9f"}
 """A mark of letters and two marks of half-width Kana, which Unicode assigns to no script."""
