@@ -87,19 +87,28 @@ def _not_scored(report: dict[str, Any]) -> list[Block]:
 
 
 def rounds(run: Run) -> Section:
-    """Show what each round of a run with rounds brought, by direction."""
-    rows = []
-    before: dict[tuple[str, str, str], float] = {}
+    """Show the models of a run with rounds, and what each round brought in each direction."""
+    models = [
+        [str(row.round), row.direction, row.model, duration(row.seconds), row.verdict] for row in run.summary.rounds
+    ]
+    by_score: dict[tuple[str, str, str], dict[int, float]] = {}
     for row in run.summary.rounds:
         for score in row.scores:
-            key = row.direction, score.test_set, score.metric
-            gain = f"{score.score - before[key]:+.2f}" if key in before else ""
-            cells = [str(row.round), row.direction, score.metric, score.test_set, number(score.score), gain]
-            rows.append([*cells, duration(row.seconds), row.model, row.verdict])
-            before[key] = score.score
-    columns = ["Round", "Direction", "Metric", "Test set", "Score", "Gain", "Time", "Model", "Verdict"]
-    about = "Each model made synthetic text for the next one. A gain is against the round before in the same direction."
-    return Section("Rounds", [Text(about), Table(columns, rows, is_stacked=True)])
+            by_score.setdefault((row.direction, score.test_set, score.metric), {})[row.round] = score.score
+    numbers = sorted({row.round for row in run.summary.rounds})
+    scores = [[*key, *(_with_gain(found, each) for each in numbers)] for key, found in by_score.items()]
+    about = "Each model made synthetic text for the next one. In parentheses: the gain over the round before."
+    columns = ["Direction", "Test set", "Metric", *(f"Round {each}" for each in numbers)]
+    table_of_models = Table(["Round", "Direction", "Model", "Time", "Verdict"], models, is_stacked=True)
+    return Section("Rounds", [Text(about), Table(columns, scores), table_of_models])
+
+
+def _with_gain(by_round: dict[int, float], round_number: int) -> str:
+    """Return the score of a round, with its gain over the round before if there is one."""
+    if round_number not in by_round:
+        return ""
+    score, before = by_round[round_number], by_round.get(round_number - 1)
+    return number(score) + (f" ({score - before:+.2f})" if before is not None else "")
 
 
 def _interval(score: dict[str, Any]) -> str:

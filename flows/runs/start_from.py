@@ -1,4 +1,4 @@
-"""Resolution of `start_from` and of teachers: addresses in the registry and in the store become folders.
+"""Resolution of `start_from`, of teachers and of rounds: addresses in the registry and in the store become folders.
 
 This happens once, when a recipe is read, because `models:/NAME@champion` may be another model by the end of the run.
 MLflow is imported only for an address in the registry.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from flows.settings import Settings, lacks_database
 from nmt_core.config import REVERSE, PipelineConfig
 from nmt_core.errors import ArtifactError, ConfigError, ModelError, words_of
+from nmt_core.recipes.rounds import trainings
 from nmt_core.stages.table import STAGES
 from nmt_core.store.artifacts import Artifact
 
@@ -33,7 +34,7 @@ def tag_of(stage: str) -> str:
 
 
 def resolved(config: PipelineConfig, settings: Settings, *, debug: bool = False) -> PipelineConfig:
-    """Return the configuration with absolute paths in every `start_from`, and for every teacher.
+    """Return the configuration with absolute paths in every `start_from`, for every teacher and in `rounds`.
 
     Args:
         config: Recipe as it was written.
@@ -41,7 +42,8 @@ def resolved(config: PipelineConfig, settings: Settings, *, debug: bool = False)
         debug: Passed to `Settings.prepare`, if MLflow is needed.
 
     Raises:
-        NmtError: The model or artifact does not exist, or is no longer in the store.
+        NmtError: The model or artifact does not exist, or is no longer in the store, or the recipe of the other
+            direction is wrong.
     """
 
     def place_of(section: str, option: str, address: str) -> str:
@@ -66,6 +68,10 @@ def resolved(config: PipelineConfig, settings: Settings, *, debug: bool = False)
             places = tuple(place_of("synthesis", option, teacher) for teacher in part.teachers)
             parts.append(part.model_copy(update={"teachers": places}))
         changes["synthesis"] = config.synthesis.model_copy(update={"parts": tuple(parts)})
+    if config.rounds.count:
+        trainings(config)  # a wrong recipe of the other direction is reported before anything starts
+        if (file := Path(config.rounds.other_direction)).is_file():
+            changes["rounds"] = config.rounds.model_copy(update={"other_direction": str(file.absolute())})
     return config.model_copy(update=changes) if changes else config
 
 

@@ -64,7 +64,10 @@ def trainings(config: PipelineConfig) -> list[Training]:
     forward = config.model_copy(update={"rounds": RoundsConfig()})
     if not count:
         return [Training(0, forward)]
-    backward = load_recipe(config.rounds.other_direction).model_copy(update={"rounds": RoundsConfig()})
+    try:
+        backward = load_recipe(config.rounds.other_direction).model_copy(update={"rounds": RoundsConfig()})
+    except ConfigError as error:
+        raise ConfigError(f"rounds.other_direction: {error}") from None
     ours, theirs = ([one.languages.tag(side) for side in ("source", "target")] for one in (forward, backward))
     if ours != theirs[::-1]:
         raise ConfigError(

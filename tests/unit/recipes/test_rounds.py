@@ -78,6 +78,8 @@ def test_the_other_recipe_translates_the_other_way_under_another_name(backward: 
     backward.write_text(yaml.safe_dump(values("de-fr", "de", "fr")))
     with pytest.raises(ConfigError, match="translates de into fr, but the other direction of en-de is from de into en"):
         trainings(of(backward))
+    with pytest.raises(ConfigError, match=r"rounds\.other_direction: recipe .*nowhere\.yaml: cannot be read"):
+        trainings(of(backward.with_name("nowhere.yaml")))
     backward.write_text(yaml.safe_dump(values("en-de", "de", "en")))
     with pytest.raises(ConfigError, match="both directions register their models as en-de"):
         trainings(of(backward))
