@@ -105,6 +105,8 @@ def _with_unit(key: str, value: Any) -> str:
         return cell(value)
     if key == "bytes":
         return size(value)
+    if key == "floating_point_operations":
+        return f"{value:.2e}"
     if key.endswith(_SHARES) and math.isfinite(value):
         return f"{value:.2%}"
     return f"{cell(value)}{' s' if key.endswith('seconds') else ''}"

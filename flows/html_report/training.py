@@ -69,6 +69,7 @@ def training(run: Run) -> Section:
         ["Target tokens per second", f"{report['target_tokens_per_second']:,.0f}"] if report else [],
         ["Share of non-padding tokens", f"{report['useful_token_share']:.1%}"] if report else [],
         ["Model FLOPs utilisation (MFU)", f"{report['model_flop_utilisation']:.1%}"] if report else [],
+        ["Floating-point operations", _operations(report)] if report else [],
         ["Updates undone by the watchdog", f"{report['updates_passed_by']:,}"] if report else [],
         ["Initial weights", report["started_from"] or "random"] if report else [],
         ["Time of all attempts", duration(spent.seconds)] if spent.attempts else [],
@@ -79,7 +80,15 @@ def training(run: Run) -> Section:
     explained = Text(
         "The curves have one point every 25 updates, and the dev loss and dev scores one at each validation."
     )
-    table = Table(["Measure", "Value"], [row for row in rows if row])
+    tables = [Table(["Measure", "Value"], [row for row in rows if row])]
+    if phases := report.get("phases"):
+        begun = [[phase["phase"], f"{phase['began_after']:,}"] for phase in phases]
+        tables.append(Table(["Phase", "Updates before it"], begun, "Phases of the curriculum"))
     train, model = TrainConfig.model_validate(run.config["train"]), ModelConfig.model_validate(run.config["model"])
     charts = [*training_charts(points), schedule_chart(train, model)]
-    return Section("Training", [*before, explained, Charts(charts), table])
+    return Section("Training", [*before, explained, Charts(charts), *tables])
+
+
+def _operations(report: dict[str, Any]) -> str:
+    count = report.get("floating_point_operations", 0.0)
+    return f"{count:.2e}" if count else "not counted"

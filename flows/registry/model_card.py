@@ -213,6 +213,8 @@ def _training(config: PipelineConfig, candidate: Candidate) -> _Section:
             f"- {train['items_in']:,} sentence pairs, {train['updates']:,} updates, {train.get('tokens', 0):,} target "
             f"tokens; dev loss {train['dev_loss']:.3f} nats per token"
         )
+        if operations := train.get("floating_point_operations"):
+            lines.append(f"- {operations:.2e} floating-point operations")
         gpus = train.get("gpu_seconds", 0.0) / SECONDS_PER_HOUR
         lines.append(
             f"- {gpus:.2f} GPU hours"

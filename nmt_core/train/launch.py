@@ -2,7 +2,7 @@
 
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,10 @@ class TrainReport(StageReport):
     """Phases of the curriculum that began, in order. Empty means no curriculum."""
     tokens: int
     """Target tokens of all updates. Tokens that are read several times count each time."""
+    floating_point_operations: float = 0.0
+    """Operations of all updates (the cost in Vaswani et al. 2017, table 2): the forward and backward passes over the
+    tokens that are not padding, without the products of attention weights. 0 means that an earlier version, which did
+    not count them, made a part of the updates."""
     seconds: float
     """Seconds from the start of the processes to their end, over all attempts."""
     gpu_seconds: float
@@ -252,8 +256,14 @@ def _report(out: Path, pairs: int, started_from: str, spent: Spent) -> TrainRepo
         continued_from=f"{continued.name} at update {continued.update:,}" if continued else "",
         phases=tuple(read_phases(out)),
         tokens=round(sum(point["target_tokens"] for point in training)),
+        floating_point_operations=_operations(training),
         seconds=round(spent.seconds, 2),
         gpu_seconds=round(spent.gpu_seconds, 2),
         cpu_seconds=round(spent.cpu_seconds, 2),
         attempts=spent.attempts,
     )
+
+
+def _operations(points: Sequence[Mapping[str, float]]) -> float:
+    name = "floating_point_operations"
+    return sum(point[name] for point in points) if all(name in point for point in points) else 0.0

@@ -315,6 +315,7 @@ class Trainer:
                 "target_tokens": target_tokens,
                 "target_tokens_per_second": target_tokens / seconds,
                 "useful_token_share": tokens / padded_tokens,
+                "floating_point_operations": flop,
                 "model_flop_utilisation": flop / seconds / self._peak_matmul_flops,
                 "data_wait_share": max(0.0, self._seconds_waited - window.waited_before) / seconds,
                 "memory_bytes": self._world.peak_memory(),

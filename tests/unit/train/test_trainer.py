@@ -375,7 +375,9 @@ def test_bf16_learns_as_fp32_does(train: Any, make_config: Any) -> None:
     assert curves["bf16"] == pytest.approx(curves["fp32"], rel=0.02)
 
 
-def test_points_tell_of_speed_padding_and_rate(undisturbed: tuple[Path, Points]) -> None:
+def test_points_tell_of_speed_padding_and_rate(
+    undisturbed: tuple[Path, Points], pairs: tuple[TokenShards, DevSet], make_config: Any
+) -> None:
     point = next(point for point in undisturbed[1] if point["update"] == 50 and "train_loss" in point)
     assert point["learning_rate"] == pytest.approx(16**-0.5 * 50**-0.5)
     assert 0.85 < point["useful_token_share"] < 1
@@ -383,6 +385,9 @@ def test_points_tell_of_speed_padding_and_rate(undisturbed: tuple[Path, Points])
     assert point["target_tokens"] > 25 * 200
     assert point["gradient_norm"] > 0
     assert 0 < point["model_flop_utilisation"] < 1
+    of_source, of_target = Transformer(make_config().model, pairs[0].vocab_size).weights_per_token
+    of_one = point["floating_point_operations"] / point["target_tokens"]
+    assert 6 * of_target < of_one < 6 * (of_target + 2 * of_source), "no source has twice the tokens of its target"
     assert 0 <= point["data_wait_share"] < 1
     assert point["memory_bytes"] > 1e8
     assert point["seconds_left"] == 0
