@@ -23,6 +23,8 @@ UNKNOWN = "an earlier version"
 _CODE = (
     "translator.py",
     "spelling.py",
+    "chrf.py",
+    "text",
     "search",
     "terms",
     "tokenizer",
