@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,6 +46,9 @@ pytest_plugins = ["support.costs", "support.keeper"]
 # process wait for each other without leaving their core.
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
+
+# A shell tells what it starts in its background to ignore Ctrl-C, and so would all programs that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples every time, and no test fails because a machine is busy.
 hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
