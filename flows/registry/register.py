@@ -147,7 +147,7 @@ def _teachers(client: "MlflowClient", candidate: Candidate) -> dict[str, str]:
         stage, _, fingerprint = one["teacher"].partition("/")
         if stage != "export" or not fingerprint.isalnum():  # a folder that is not in a store
             continue
-        versions = client.search_model_versions(f"tags.`{tag_of('export')}` LIKE '{fingerprint}%'")
+        versions = read_all(client.search_model_versions, f"tags.`{tag_of('export')}` LIKE '{fingerprint}%'")
         described = [f"{each.name} version {each.version}, which {verdicts.kept(each).reason}" for each in versions]
         found[one["teacher"]] = "; ".join(described)
     return found

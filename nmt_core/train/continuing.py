@@ -286,7 +286,7 @@ def _weights(other: Other, config: TrainConfig, scores: Mapping[str, float]) -> 
 def _require_sound(checkpoint: Path) -> None:
     from nmt_core.train.checksums import damage_of  # imports torch
 
-    for file in sorted(file_or_folder for file_or_folder in checkpoint.iterdir() if file_or_folder.is_file()):
+    for file in sorted(path for path in checkpoint.iterdir() if path.is_file()):
         if problem := damage_of(file):
             raise UnfitError(problem)
 
