@@ -93,7 +93,10 @@ def main() -> None:
         gated = {name: points for name, points in series.items() if not name.startswith("rnn")}
         charts = [
             curves(title, points, "steps back from the last state", from_zero=True)
-            for title, points in (("plain unit: log10 of the gradient norm", plain), ("gated: log10 of it", gated))
+            for title, points in (
+                ("plain unit: log10 of the gradient norm", plain),
+                ("gated units: log10 of the gradient norm", gated),
+            )
         ]
         options.figure.write_bytes(side_by_side(charts, 2, "norm of the gradient over time steps").file())
 
