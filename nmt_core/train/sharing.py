@@ -6,7 +6,7 @@ from nmt_core.config import TrainConfig
 _NICE_TOKENS = 64  # a size that is a multiple of this suits matrix products
 
 
-def imbalance_warning(config: TrainConfig, processes: int) -> str:
+def imbalance_warning(config: TrainConfig, processes: int) -> str | None:
     """Return a warning if the number of processes does not divide the number of micro-batches in an update.
 
     A process computes whole micro-batches. If some processes have one more than the others, the others wait.
@@ -16,12 +16,12 @@ def imbalance_warning(config: TrainConfig, processes: int) -> str:
         processes: number of its processes.
 
     Returns:
-        The share of time that is lost and the remedy, or "" if no time is lost.
+        The share of time that is lost and the remedy, or None if no time is lost.
     """
     count = micro_batches_of_an_update(config.max_tokens, config.micro_batch_tokens)
     rounds = -(-count // processes)
     if rounds * processes == count:
-        return ""
+        return None
     share = 1 - count / (rounds * processes)
     return (  # the words "update" and "set" do not make this SQL
         f"{count} micro-batches per update on {processes} processes: they wait {share:.0%} of the time: "  # noqa: S608
