@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.facts import missing
 
@@ -47,6 +47,7 @@ def test_too_few_tokens_for_this_many_processes() -> None:
 
 
 @given(st.integers(64, 100_000), st.floats(0.001, 1), st.integers(1, 64))
+@example(max_tokens=65_142, share=0.001953125, processes=3)  # no size gives 516 micro-batches
 def test_what_it_advises_helps(max_tokens: int, share: float, processes: int) -> None:
     sizes = {
         "max_tokens": max_tokens,
