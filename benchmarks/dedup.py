@@ -144,7 +144,7 @@ def ours(text: Path, out: Path, pairs: int) -> None:
 
 
 def polars_unique(text: Path, out: Path, pairs: int) -> None:
-    """The streaming engine's `unique`."""
+    """Deduplicate by `unique` of polars' streaming engine."""
     import polars as pl
 
     kept = pl.scan_parquet(text / "*.parquet").unique(maintain_order=False)
@@ -152,7 +152,7 @@ def polars_unique(text: Path, out: Path, pairs: int) -> None:
 
 
 def duckdb_distinct(text: Path, out: Path, pairs: int) -> None:
-    """`SELECT DISTINCT`."""
+    """Deduplicate by `SELECT DISTINCT` of DuckDB."""
     _duckdb(out, f"SELECT DISTINCT source, target FROM read_parquet('{text}/*.parquet')")
 
 

@@ -1,3 +1,5 @@
+"""Filters of the form of a pair: lengths, scripts, broken characters and their thresholds."""
+
 from collections.abc import Callable
 
 import pytest
