@@ -66,7 +66,7 @@ def compare(folder: Path, pairs: int, contenders: list[str]) -> None:
 
 
 def measure(child: str, folder: Path, pairs: int) -> tuple[float, float, float]:
-    """CPU seconds, seconds and bytes of peak memory of a child process."""
+    """Return CPU seconds, seconds and bytes of peak memory of a child process."""
     if child != "text":
         shutil.rmtree(folder / child, ignore_errors=True)
         (folder / child).mkdir(parents=True)
@@ -182,14 +182,14 @@ CONTENDERS: dict[str, Callable[[Path, Path, int], None]] = {
 
 
 def count(folder: Path) -> int:
-    """Rows of all Parquet files of a folder, by their footers."""
+    """Return the number of rows of all Parquet files of a folder, by their footers."""
     import pyarrow.parquet as pq
 
     return sum(pq.read_metadata(file).num_rows for file in folder.glob("*.parquet"))
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of a folder's files."""
+    """Return the bytes of the files of a folder."""
     return sum(file.stat().st_size for file in folder.iterdir())
 
 

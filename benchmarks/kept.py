@@ -126,7 +126,7 @@ def texts(home: Path, arguments: argparse.Namespace) -> str:
 
 
 def timed(home: Path, *words: str) -> tuple[float, float]:
-    """Wall-clock and CPU seconds of a command."""
+    """Run a command, and return its wall-clock and CPU seconds."""
     before, start = children(), time.perf_counter()
     command = [str(Path(sys.executable).with_name("nmt")), *words]
     done = subprocess.run(
@@ -143,7 +143,7 @@ def cpu(times: list[tuple[float, float]]) -> float:
 
 
 def children() -> float:
-    """CPU seconds of all processes that this one has started and seen end."""
+    """Return the CPU seconds of all processes that this one has started and seen end."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
