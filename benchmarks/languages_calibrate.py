@@ -18,7 +18,7 @@ import languages_text
 import polars as pl
 
 from nmt_core.corpus.cleaning import language_id
-from nmt_core.corpus.cleaning.filters.scripts import SCRIPT_OF_LANGUAGE
+from nmt_core.corpus.cleaning.filters.language_scripts import SCRIPT_OF_LANGUAGE
 
 FAMILIES = [
     frozenset(line.split())
