@@ -29,7 +29,7 @@ from nmt_core.search.denormals import denormals_as_zero
 from nmt_core.search.forced import forced_log_probabilities
 from nmt_core.search.hypothesis import Hypothesis, length_penalty
 from nmt_core.search.line_parts import LinePart
-from nmt_core.search.long_lines import by_punctuation, joiner, pieces_of
+from nmt_core.search.long_lines import by_punctuation, joiner, parts_of
 from nmt_core.search.methods import search_batch
 from nmt_core.search.minimum_bayes_risk import ranked
 from nmt_core.search.onnx_session import Device
@@ -527,7 +527,7 @@ class Translator:
     def _pieces(self, line: str, ids: list[int]) -> list[list[int]]:
         """Return the parts of a line that the model reads, one at a time: none, the whole line, or its sentences."""
         if self._is_long(ids) and self.search.long_lines == "split":
-            return pieces_of(line, self.tokenizers.source, self._most_tokens)
+            return parts_of(line, self.tokenizers.source, self._most_tokens)
         return [ids[: self._most_tokens]] if ids else []
 
     def _read(self, parts: Sequence[LinePart]) -> str:
