@@ -63,10 +63,12 @@ def test_a_line_without_text_is_empty_and_never_reaches_the_model(line: str, tra
 
 
 def test_a_search_that_is_set_later_is_the_one_that_is_used(tiny_bundle: Path) -> None:
-    translator = Translator.load(tiny_bundle, QUICK)
-    translator.search = QUICK.model_copy(update={"n_best": 2})
-    ids = translator.tokenizers.source.encode(LINES[:1])
-    assert [len(found) for found in translator.search_ids(ids, [[]])] == [2]
+    short = QUICK.model_copy(update={"max_length_offset": 1, "max_length_factor": 0.0})
+    translator, from_the_start = Translator.load(tiny_bundle, QUICK), Translator.load(tiny_bundle, short)
+    ids, given = translator.tokenizers.source.encode(LINES[:1]), [[]]
+    before = translator.search_ids(ids, given)
+    translator.search = short
+    assert translator.search_ids(ids, given) == from_the_start.search_ids(ids, given) != before
 
 
 def test_no_lines(translator: Translator) -> None:
