@@ -4,6 +4,7 @@ The weights of the bundle are random, but always the same.
 """
 
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -53,6 +54,18 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # The same examples every time, and no test fails because a machine is busy.
 hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("same")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Keep the garbage collector from what is imported and collected, which stays until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
 
 TINY = ModelConfig(d_model=32, d_ff=64, num_heads=4, encoder_layers=2, decoder_layers=2, tied_embeddings="none")
 
