@@ -113,9 +113,12 @@ cluster: $(WITH_TESTS)
 everything: check
 	$(BIN)/pytest -m "not nightly and not cluster and not containers" --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 60
 
+# Files that pickle, fork, launch or signal. What the other files of these folders compute is the same on any Python.
+OF_THE_INTERPRETER := $(addprefix tests/,unit/flows/launchers distributed/test_a_shared_folder.py distributed/test_two_processes.py \
+	$(patsubst %,unit/train/test_%.py,average checkpoint device launch reading restarts sharing spent start status stop_and_keep threads))
 interpreter: $(WITH_TESTS)
-	$(BIN)/pytest tests/unit/train tests/distributed tests/unit/flows/launchers --numprocesses 2 --dist loadfile \
-		--no-loadscope-reorder --durations 20
+	$(BIN)/pytest $(OF_THE_INTERPRETER) -m "not slow and not nightly" --numprocesses 2 --dist loadfile --no-loadscope-reorder \
+		--durations 20
 
 # Covers all processes that tests start. For some tests only:  make coverage ONLY=tests/unit/search
 ONLY ?= -m "not nightly and not cluster and not containers"
