@@ -9,7 +9,12 @@ WITH_TESTS := $(VENV)/.installed-with-tests
 # An empty value means the default index.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 # --no-compile: Python compiles modules when they are first imported. Compiling all takes 40 s and 400 MB.
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint requirements.lock
+# uv, where it is installed, takes from its cache what it has installed before.
+UV := $(shell command -v uv 2> /dev/null)
+PIP := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/pip install --quiet --disable-pip-version-check \
+	--no-compile) --constraint requirements.lock
+# sacrebleu[ko] has packages in the old style, without a pyproject.toml: pip needs --use-pep517 to install them without a warning.
+FROM_HERE := $(if $(UV),,--use-pep517) --no-build-isolation --editable
 # If this were set, each of a thousand processes would compile the project's code again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -39,7 +44,6 @@ help:
 install: $(INSTALLED)
 
 # An existing environment keeps its Python: another one would mix the libraries of both.
-# sacrebleu[ko] has packages in the old style, without a pyproject.toml: --use-pep517 installs them without a warning.
 $(INSTALLED): requirements.lock pyproject.toml
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
 		{ echo "$(PYTHON) is older than Python 3.11: name another, as in  make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
@@ -49,14 +53,14 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(PIP) setuptools
 	@if [ -n "$(TORCH_INDEX)" ] && [ "$$(uname -s)" = Linux ] && [ ! -e /proc/driver/nvidia/version ] && \
 			! command -v nvidia-smi > /dev/null && ! $(BIN)/python -c "import torch" 2> /dev/null; then \
-		$(PIP) --no-deps --retries 0 --timeout 15 --index-url "$(TORCH_INDEX)" torch 2> /dev/null || \
+		$(PIP) --no-deps $(if $(UV),,--retries 0 --timeout 15) --index-url "$(TORCH_INDEX)" torch 2> /dev/null || \
 			echo "PyTorch for CPUs cannot be installed from $(TORCH_INDEX): installing the build with CUDA"; \
 	fi
-	$(PIP) --use-pep517 --no-build-isolation --editable '.[korean]'
+	$(PIP) $(FROM_HERE) '.[korean]'
 	@touch $@
 
 $(WITH_TESTS): $(INSTALLED)
-	$(PIP) --use-pep517 --no-build-isolation --editable '.[dev]'
+	$(PIP) $(FROM_HERE) '.[dev]'
 	@touch $@
 
 quickstart: $(INSTALLED)
@@ -113,9 +117,12 @@ cluster: $(WITH_TESTS)
 everything: check
 	$(BIN)/pytest -m "not nightly and not cluster and not containers" --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 60
 
+# Files that pickle, fork, launch or signal. What the other files of these folders compute is the same on any Python.
+OF_THE_INTERPRETER := $(addprefix tests/,unit/flows/launchers distributed/test_a_shared_folder.py distributed/test_two_processes.py \
+	$(patsubst %,unit/train/test_%.py,average checkpoint device launch reading restarts sharing spent start status stop_and_keep threads))
 interpreter: $(WITH_TESTS)
-	$(BIN)/pytest tests/unit/train tests/distributed tests/unit/flows/launchers --numprocesses 2 --dist loadfile \
-		--no-loadscope-reorder --durations 20
+	$(BIN)/pytest $(OF_THE_INTERPRETER) -m "not slow and not nightly" --numprocesses 2 --dist loadfile --no-loadscope-reorder \
+		--durations 20
 
 # Covers all processes that tests start. For some tests only:  make coverage ONLY=tests/unit/search
 ONLY ?= -m "not nightly and not cluster and not containers"

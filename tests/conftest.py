@@ -4,6 +4,7 @@ The weights of the bundle are random, but always the same.
 """
 
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -22,7 +23,7 @@ import sentencepiece
 import torch
 import torch.distributed as dist
 from support.forked import Zygote
-from support.homes import once
+from support.homes import copy, once
 from support.ranks import Ranks
 from support.until import patient
 
@@ -53,6 +54,18 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # The same examples every time, and no test fails because a machine is busy.
 hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("same")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Keep the garbage collector from what is imported and collected, which stays until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
 
 TINY = ModelConfig(d_model=32, d_ff=64, num_heads=4, encoder_layers=2, decoder_layers=2, tied_embeddings="none")
 
@@ -452,7 +465,7 @@ def int8_bundle(
 
 
 class Registry:
-    """Empty registry with its own store, and bundles for it that are really evaluated."""
+    """Registry with its own store, and bundles for it that are really evaluated. With an empty database it is new."""
 
     search = SearchConfig(beam_size=1, max_length_offset=4)
     sentences = tuple(
@@ -461,17 +474,25 @@ class Registry:
         for what in ("sees a dog", "runs to it", "and sees a small cat", "is big", "runs now", "sees it and runs")
     )
 
-    def __init__(self, home: Path, database: Path) -> None:
+    def __init__(self, home: Path, database: Path | None = None) -> None:
         from mlflow.tracking import MlflowClient
 
         from flows.settings import Settings
 
         self.home = home
         self.settings = Settings.load({"NMT_HOME": str(home), "NMT_THREADS": "1"})
-        shutil.copyfile(database, home / "mlflow.db")
+        if database:
+            shutil.copyfile(database, home / "mlflow.db")
         self.settings.prepare()
         self.client = MlflowClient(self.settings.mlflow_tracking_uri)
-        self.experiment = self.client.create_experiment("register", (home / "mlflow").as_uri())
+        if database:
+            self.client.create_experiment("register", (home / "mlflow").as_uri())
+        self.experiment = self.client.get_experiment_by_name("register").experiment_id
+
+    def copy(self, home: Path) -> "Registry":
+        """Return a registry of its own with a copy of everything."""
+        copy(self.home, home)
+        return Registry(home)
 
     def config(self, **sections: Any) -> PipelineConfig:
         """Make a recipe for the gate.
@@ -542,8 +563,15 @@ def mlflow_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "mlflow.db"
 
 
+@pytest.fixture(scope="module")
+def make_registry(mlflow_database: Path) -> Iterator[Callable[[Path], Registry]]:
+    """Make an empty registry in a folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT", "MLFLOW_DISABLE_TELEMETRY"):
+            patch.setenv(name, "")  # so that what `prepare` sets is taken back
+        yield lambda home: Registry(home, mlflow_database)
+
+
 @pytest.fixture
-def registry(tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
-    for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT", "MLFLOW_DISABLE_TELEMETRY"):
-        monkeypatch.setenv(name, "")  # so that what `prepare` sets is taken back
-    return Registry(tmp_path, mlflow_database)
+def registry(tmp_path: Path, make_registry: Callable[[Path], Registry]) -> Registry:
+    return make_registry(tmp_path)

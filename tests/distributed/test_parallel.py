@@ -105,6 +105,8 @@ def test_the_losses_match_one_process(
     assert found == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow  # the processes share a Transformer in the same way; `tests/unit/train` trains recurrent networks
+@pytest.mark.cpu(12)
 def test_a_recurrent_network_may_be_shared_too(train: Any, make_config: Any) -> None:
     model = {"architecture": "rnn", "encoder_layers": 2, "tied_embeddings": "none", "dropout": 0.0}
     model["rnn"] = {"hidden_size": 16, "alignment_size": 16, "maxout_size": 16}

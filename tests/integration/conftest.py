@@ -342,12 +342,14 @@ def statuses() -> Callable[[dict[str, Any]], dict[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory, zygote: Zygote) -> Iterator[tuple[Nmt, dict[str, Any]]]:
+def finished(
+    tmp_path_factory: pytest.TempPathFactory, make_nmt: Callable[..., Nmt], zygote: Zygote
+) -> Iterator[tuple[Nmt, dict[str, Any]]]:
     """A home with one finished run, the first ever there, and its summary. No test may change it:
     see `continued` and `continued_alone`."""
 
     def make(folder: Path) -> None:
-        nmt = Nmt(folder / "home", zygote)
+        nmt = make_nmt(folder / "home")
         (folder / "summary.json").write_text(json.dumps(nmt.run()))
         for database in nmt.home.rglob("*.db"):  # else the first look changes the file
             with contextlib.closing(sqlite3.connect(database)) as connection:

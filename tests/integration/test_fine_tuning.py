@@ -61,6 +61,8 @@ def test_the_same_command_would_reuse_it(continued: Continued, tuned: dict[str, 
     assert text.count(" reuse ") == len(tuned["stages"]) - 1, "all but register, which a plan does not foresee"
 
 
+@pytest.mark.slow  # `tests/unit/train/test_start` has the same refusal without the command line
+@pytest.mark.cpu(12)
 def test_another_vocabulary_fails_before_any_process_starts(continued: Continued) -> None:
     nmt, _ = continued
     learnt = [*OTHER_TEXT[:2], *OTHER_TEXT[4:], "--set", "tokenizer.vocab_size=701"]

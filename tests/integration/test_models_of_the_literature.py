@@ -1,7 +1,8 @@
 """The recipes of published models through every stage, at toy size: trained, exported, scored, registered, translating.
 
 Only the sizes and the corpus of each recipe change. The flow that `nmt run` starts runs in this process. One recipe
-runs through the command line.
+runs through the command line. `make test` trains, exports and translates with each kind of model in `tests/unit`, and
+takes the quickstart through every stage.
 """
 
 import json
@@ -18,6 +19,8 @@ from flows.settings import Settings
 from flows.translation.job import TranslationRequest, translate_job
 from nmt_core.recipes.recipe import load_recipe
 from nmt_core.train.distributed import World
+
+pytestmark = [pytest.mark.slow, pytest.mark.cpu(25)]
 
 SMALL = {
     "corpus": "{toy: {pairs: 2000, held_out: 20}, licence: any}",
@@ -70,11 +73,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 NO_INT8 = {"rnnsearch-30": {"int8"}}
 BY_COMMAND = "seq2seq-fixed"
-QUICK = ("rnnsearch-30",)
-"""A recurrent network. Tests of the quickstart take a Transformer through every stage. The others are variations."""
-HERE = [
-    pytest.param(recipe, marks=[] if recipe in QUICK else pytest.mark.slow) for recipe in KINDS if recipe != BY_COMMAND
-]
+HERE = [recipe for recipe in KINDS if recipe != BY_COMMAND]
 
 
 def changes(recipe: str) -> list[str]:
@@ -107,7 +106,6 @@ def text(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "in", tmp_path / "out"
 
 
-@pytest.mark.cpu(25)
 @pytest.mark.parametrize("recipe", HERE)
 def test_a_published_model_goes_through_every_stage(settings: Settings, text: tuple[Path, Path], recipe: str) -> None:
     from flows.retrain import retrain
@@ -120,8 +118,6 @@ def test_a_published_model_goes_through_every_stage(settings: Settings, text: tu
     check_translations(text[1])
 
 
-@pytest.mark.slow
-@pytest.mark.cpu(25)
 def test_one_goes_through_the_command_line(
     make_nmt: Any, prefect_server: Any, text: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -73,6 +73,8 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="networks of one's ow
 
 
 @LINUX
+@pytest.mark.slow
+@pytest.mark.cpu(20)
 def test_what_we_import_and_use_asks_for_nothing_outside(
     tiny_bundle: Path, surroundings: Mapping[str, str], tmp_path: Path
 ) -> None:

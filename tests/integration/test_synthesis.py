@@ -68,6 +68,7 @@ def run(file: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow  # `tests/unit/synthesis` and `tests/unit/corpus` test the stages, and `test_retrain` the flow
 def test_a_backward_model_makes_text_for_a_forward_model(settings: Settings, tmp_path: Path) -> None:
     generated = toy.generate(pairs=2_000, seed=8, held_out=20)
     pairs = {"train": generated.train[:1_500], "dev": generated.dev, "test": generated.test}

@@ -26,6 +26,8 @@ IMPORTED = (
     ),
     *("nmt_core.models.build", "nmt_core.search.methods", "nmt_core.search.torch_step", "nmt_core.scoring"),
     *("nmt_core.tokenizer.tokenizer", "nmt_core.execution.torchrun", "safetensors.torch", "sacrebleu"),
+    *("nmt_core.train.launch", "nmt_core.spelling", "nmt_core.text.mojibake", "nmt_core.text.unspaced"),
+    *("pandas", "pyarrow.compute"),  # which pyarrow imports when a table becomes arrays
 )
 
 

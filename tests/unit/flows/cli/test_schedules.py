@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 from mlflow.tracking import MlflowClient
+from support.small_forms import without_form
 
 from flows.cli.history import _age, clean_history
 from flows.cli.schedules import pause, resume, schedules, undeploy
@@ -37,7 +38,7 @@ def home(tmp_path: Path, prefect_api: str, mlflow_database: Path) -> Iterator[Pa
 def test_a_recipe_is_listed_paused_resumed_and_removed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("{name: operated-by-command, corpus: {toy: {}}, schedule: {cron: 0 3 * * 1, watch: 0 * * * *}}")
-    entries = [entry for entry in table([str(file)]) if entry.flow.name in {"retrain", "watch"}]
+    entries = [without_form(entry) for entry in table([str(file)]) if entry.flow.name in {"retrain", "watch"}]
     install(entries, Pools("cpu", ""))
 
     def row() -> str:

@@ -12,6 +12,7 @@ from prefect.client.schemas.actions import DeploymentUpdate
 from prefect.client.schemas.objects import ConcurrencyLimitStrategy
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Crashed, Pending, Running, Scheduled
+from support.small_forms import without_form
 
 from flows.deployment.automations import name_of_new_text
 from flows.deployment.deployments import Entry, Pools, table
@@ -27,7 +28,7 @@ POOLS = Pools("cpu", "")
 def entries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Entry]:
     file = tmp_path_factory.mktemp("recipes") / "watched.yaml"
     file.write_text("{name: watched, corpus: {toy: {}}, schedule: {watch: 0 * * * *}}")
-    found = {entry.flow.name: entry for entry in table([str(file)])}
+    found = {entry.flow.name: without_form(entry) for entry in table([str(file)])}
     return found | {"watch": replace(found["watch"], cron="")}
 
 
@@ -132,10 +133,12 @@ class Busy(httpx.BaseTransport):
         return httpx.Response(503, headers={"Retry-After": "0"}, request=request)
 
 
-def test_a_busy_server_is_asked_again(client: SyncPrefectClient, deploy: Any) -> None:
+def test_a_busy_server_is_asked_again(client: SyncPrefectClient, deploy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     deploy("busy")
-    busy = client._client._transport = Busy(client._client._transport)
-    lines = undeploy(client, "busy")
+    busy = Busy(client._client._transport)
+    with monkeypatch.context() as patch:
+        patch.setattr(client._client, "_transport", busy)
+        lines = undeploy(client, "busy")
     assert len(busy.refused) == len(lines) == 4
     assert any(line.startswith("removed retrain/busy") for line in lines)
     assert not [each for each in deployed(client) if each.recipe == "busy"]

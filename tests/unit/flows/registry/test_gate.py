@@ -48,14 +48,31 @@ def rich_bundle(other_model: Transformer, bundle_of: Callable[..., Path]) -> Pat
     return bundle_of(other_model, int8=True, shortlist=Shortlist(pieces, pieces[:, None], len(pieces)))
 
 
-@pytest.fixture
-def champion(registry: Any, tiny_bundle: Path) -> RegisteredModel:
-    """Version 1, the champion that later versions are compared with. On its own test set it is perfect."""
+@pytest.fixture(scope="module")
+def with_champion(
+    make_registry: Callable[[Path], Any], tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Any, RegisteredModel]:
+    """A registry with a champion, to be copied."""
+    registry = make_registry(tmp_path_factory.mktemp("with-champion"))
     config = registry.config()
     split = registry.split(own=registry.references(tiny_bundle))
-    registered: RegisteredModel = registry.register(registry.candidate(config, tiny_bundle, split), config)
+    registered = registry.register(registry.candidate(config, tiny_bundle, split), config)
     assert registered.verdict.startswith("the first champion: ")
-    return registered
+    return registry, registered
+
+
+@pytest.fixture
+def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Registry that is empty, or holds the champion if the test asks for it."""
+    if "champion" in request.fixturenames:
+        return request.getfixturevalue("with_champion")[0].copy(tmp_path / "home")
+    return request.getfixturevalue("make_registry")(tmp_path)
+
+
+@pytest.fixture
+def champion(with_champion: tuple[Any, RegisteredModel]) -> RegisteredModel:
+    """Version 1, the champion that later versions are compared with. On its own test set it is perfect."""
+    return with_champion[1]
 
 
 def failed(model: RegisteredModel) -> list[CheckKind]:
