@@ -1,6 +1,7 @@
 """Rounds of a run: the trainings before its own. Each is a run of its own, and its model teaches the next one."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from flows.runs.selection import STEPS, Selection
 from flows.runs.summary import RoundModel, RunSummary
@@ -56,10 +57,20 @@ class Rounds:
         """Recipe of the last training, the run's own, with its teacher."""
         return self._last.taught_by(self._teacher) if self._earlier else self._last.config
 
-    def complete(self, summary: RunSummary) -> None:
-        """Enter the models of all trainings into the summary of the run."""
-        if self._earlier:
-            summary.rounds = [*self._rows, _row(self._last.round, self._last.direction, summary)]
+    @contextmanager
+    def recorded_in(self, summary: RunSummary) -> Iterator[None]:
+        """Enter the models of all trainings into the summary of the run, however its own training ends."""
+        if not self._earlier:
+            yield
+            return
+        summary.rounds = [*self._rows, self._own(summary)]
+        try:
+            yield
+        finally:
+            summary.rounds = [*self._rows, self._own(summary)]
+
+    def _own(self, summary: RunSummary) -> RoundModel:
+        return _row(self._last.round, self._last.direction, summary)
 
 
 def _row(number: int, direction: str, summary: RunSummary) -> RoundModel:

@@ -159,8 +159,8 @@ class RunSummary(BaseModel):
     model: RegisteredModel | None = None
     champion: Champion | None = None
     rounds: list[RoundModel] = Field(default_factory=list)
-    """Models of a run with rounds, in the order in which they were trained. Its own model is the last one, once it is
-    registered."""
+    """Models of a run with rounds, in the order in which they were trained. The run's own model is the last one, also
+    while it is trained and after a failure."""
     currency: str = ""
     """Currency of the money in `cost`."""
     prefect_flow_run_id: str = ""
