@@ -17,7 +17,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -119,6 +119,8 @@ class Job:
     """Limits on the time of training."""
     allow_code: bool = True
     """True if the recipe may name third-party code to run."""
+    anew: bool = False
+    """True if the stage was forced: it reuses no part of an earlier artifact."""
 
 
 RunFunction = Callable[[PipelineConfig, Inputs, Path, Job], StageReport]
@@ -256,7 +258,8 @@ def run_stage(
         # The previous holder of the lock may have changed the identity, by fetching a file and recording its hash.
         if outcome := find():
             return outcome
-        artifact = _make(stage, config, store, inputs, job, store.partial(stage.name, fingerprint))
+        partial = store.partial(stage.name, fingerprint)
+        artifact = _make(stage, config, store, inputs, replace(job, anew=force), partial)
         store.share(artifact)
     return Outcome(artifact, reused=False, seconds=time.monotonic() - start)
 
