@@ -1,13 +1,18 @@
 """Rounds of a run: the trainings before its own. Each is a run of its own, and its model teaches the next one."""
 
+import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
+from flows.runs.cost import part_costs
 from flows.runs.selection import STEPS, Selection
 from flows.runs.summary import RoundModel, RunSummary
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.recipes.rounds import trainings
+from nmt_core.store.artifacts import REPORT
 
 
 class Rounds:
@@ -83,4 +88,16 @@ def _row(number: int, direction: str, summary: RunSummary) -> RoundModel:
         verdict=model.verdict if model else "",
         scores=summary.metrics,
         seconds=summary.seconds,
+        costs=part_costs(_report(summary, "train"), _report(summary, "synthesise")),
     )
+
+
+def _report(summary: RunSummary, stage: str) -> dict[str, Any] | None:
+    """Return the report of a stage, or None if the run has no such artifact."""
+    row = summary.stage(stage)
+    if not row or not row.artifact:
+        return None
+    with suppress(OSError):
+        found: dict[str, Any] = json.loads((Path(row.artifact) / REPORT).read_text(encoding="utf-8"))
+        return found
+    return None
