@@ -97,7 +97,7 @@ def test_a_last_training_that_ends_is_a_row_with_its_scores(rounds: Rounds, tmp_
 
 
 def test_time_and_tokens_of_each_part_are_reported(config: PipelineConfig, tmp_path: Path) -> None:
-    """They are those of the run that did the work: a repeated run costs nothing, and its models have cost as much."""
+    """A repeated run shows the figures of the run that did the work."""
     made = Rounds(config, Selection(), lambda _: None)
     for number, earlier in enumerate(made.earlier()):
         made.add(with_costs(trained(earlier, f"run-{number}", 20.0), tmp_path, 1_000 * (number + 1)))
