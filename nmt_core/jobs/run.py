@@ -281,8 +281,8 @@ class _Attempt:
         former = {output.url for output in last.outputs} if last else ()
         makers = chunks_by_maker(self.parts, range(len(plan.chunks)))
         terms = self._terms(len(plan.chunks)) if self.order.glossary else (0, 0)
-        statuses = merge(plan, self.parts, former, self._require_still_wanted)
-        done = self._finished(statuses, makers, terms, self._tokens(len(plan.chunks)))
+        tokens = self._tokens(len(plan.chunks))
+        done = self._finished(merge(plan, self.parts, former, self._require_still_wanted), makers, terms, tokens)
         self._require_still_wanted()
         self.folder.write(done)
         return done

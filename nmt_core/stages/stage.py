@@ -24,7 +24,7 @@ from typing import Any, Protocol, cast
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import BudgetConfig, PipelineConfig
-from nmt_core.config.renamed import with_first_names
+from nmt_core.config.renamed import counted_values
 from nmt_core.errors import DamagedError, StageError
 from nmt_core.execution.pool import InProcess, Workers
 from nmt_core.execution.torchrun import Launcher, LocalTorchrun
@@ -175,7 +175,7 @@ class Stage:
         identity = {
             "stage": self.name,
             "version": self.version,
-            "config": with_first_names(values),
+            "config": counted_values(values),
             "inputs": dict(inputs),
         }
         return identity | {"versions": versions()} if os.environ.get(STRICT_VERSIONS) == "1" else identity
