@@ -110,6 +110,19 @@ def test_a_stopped_job_resumes_and_ends_with_the_same_bytes(
     assert (tmp_path / "out.parquet").read_bytes() == undisturbed
 
 
+def test_tokens_are_not_counted_if_an_earlier_version_translated_a_part(
+    job: Any, source: Path, tmp_path: Path, undisturbed: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        stop_after(1, patch)
+        with pytest.raises(StoppedError):
+            job.run(source, tmp_path / "out.parquet")
+    (chunk,) = (tmp_path / "out.parquet.job").glob("parts-*/output/*.parquet")
+    pl.read_parquet(chunk).drop("tokens").write_parquet(chunk)
+    assert job.run(source, tmp_path / "out.parquet").done.tokens is None
+    assert (tmp_path / "out.parquet").read_bytes() == undisturbed
+
+
 def test_it_stops_while_the_text_is_cut(
     job: Any, source: Path, tmp_path: Path, undisturbed: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
