@@ -57,7 +57,7 @@ class ExportReport(StageReport):
     not_published: dict[str, str]
     """Reason why a precision, its greedy search without scores, or the shortlist is not in the bundle, by name."""
     shortlist_use: str = ""
-    """When beam search uses the shortlist, with the reason if it has to be requested. Empty if there is none."""
+    """Condition on which beam search uses the shortlist, with the reason if it must be requested. Empty without one."""
     costs: list[str]
     """Line for each thing that is not in the bundle, with the reason and the cost in speed."""
     bytes: dict[str, int]
@@ -142,7 +142,7 @@ def _judge_unscored(gates: Gates, out: Path, reporter: Reporter) -> None:
 
 
 def _judge_shortlist(gates: Gates, out: Path, reporter: Reporter) -> str:
-    """Remove the shortlist from the bundle if it loses too much BLEU. Return when beam search uses it, for people."""
+    """Remove the shortlist from the bundle if it loses too much BLEU. Return the condition of its use, for people."""
     if reason := gates.refuse_shortlist(out, _precisions(out)):
         for name in _shortlist_files(out):
             (out / name).unlink()
