@@ -79,7 +79,7 @@ class TrainConfig(Section):
     max_gradient_norm: float = Field(0.0, ge=0)
     """Norm to which the gradient is clipped. 0 turns clipping off."""
     int8_aware_from: int = later(0, ge=0)
-    """First update whose passes use the weights as the int8 export rounds them, so that int8 translations lose less
+    """First update whose passes use the weights as the int8 export rounds them, so that their rounding costs less
     (quantisation-aware training, Jacob et al. 2018, section 3). The gradient passes through the rounding unchanged
     (Bengio et al. 2013), and the weights that are stored are in fp32. 0 means no update. Needs
     model.architecture=transformer."""

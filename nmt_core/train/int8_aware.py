@@ -1,4 +1,4 @@
-"""Train on weights that are rounded to 8-bit integers, so that the int8 export loses less.
+"""Train on weights that are rounded to 8-bit integers, so that their rounding in the int8 export costs less.
 
 In quantisation-aware training, the passes of an update see the weights as the int8 export rounds them (Jacob et al.
 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", section 3). The
