@@ -170,7 +170,7 @@ EXPERIMENTS = {each.__name__: each for each in (context, table3, korean, averagi
 
 
 def of_recipe(recipe: str, change: str) -> str:
-    """A row, as `nmt compare` takes it."""
+    """Return a row in the form that `nmt compare` takes."""
     return f"{recipe}+{change}" if change else recipe
 
 

@@ -52,7 +52,7 @@ can be compared, and not their sizes."""
 
 
 def beside_the_paper(table: Sequence[ComparedRecipe], variations: Mapping[str, Variation]) -> list[str]:
-    """A Markdown table: differences from the base row, the paper's and ours, and which way they go.
+    """Return a Markdown table of the differences from the base row, the paper's and ours, and which way they go.
 
     Args:
         table: ours, of one recipe's variations.
@@ -76,7 +76,7 @@ def beside_the_paper(table: Sequence[ComparedRecipe], variations: Mapping[str, V
 
 
 def _differences(variation: Variation, row: ComparedRecipe, base: ComparedRecipe) -> tuple[list[str], list[str]]:
-    """The paper's cells, and ours with whether they go the same way."""
+    """Return the cells of the paper, and ours with a mark if they go the same way."""
     theirs, ours, ways = [], [], []
     for name, published, of_base in (
         ("dev_perplexity", variation.perplexity, BASE.perplexity),
@@ -121,7 +121,7 @@ def _absolute(row: ComparedRecipe, name: str) -> str:
 
 
 def averages(table: Sequence[ComparedRecipe]) -> list[str]:
-    """A Markdown table: how well the average of each row predicts the dev set, and the best checkpoint alone."""
+    """Return a Markdown table: how well the average of each row predicts the dev set, and the best checkpoint alone."""
     lines = _head(["row", "the average's dev perplexity", "the best checkpoint's", "difference", "exported"])
     for row in table:
         scores = [

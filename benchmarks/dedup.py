@@ -66,7 +66,7 @@ def compare(folder: Path, pairs: int, contenders: list[str]) -> None:
 
 
 def measure(child: str, folder: Path, pairs: int) -> tuple[float, float, float]:
-    """CPU seconds, seconds and bytes of peak memory of a child process."""
+    """Return CPU seconds, seconds and bytes of peak memory of a child process."""
     if child != "text":
         shutil.rmtree(folder / child, ignore_errors=True)
         (folder / child).mkdir(parents=True)
@@ -144,7 +144,7 @@ def ours(text: Path, out: Path, pairs: int) -> None:
 
 
 def polars_unique(text: Path, out: Path, pairs: int) -> None:
-    """The streaming engine's `unique`."""
+    """Deduplicate by `unique` of polars' streaming engine."""
     import polars as pl
 
     kept = pl.scan_parquet(text / "*.parquet").unique(maintain_order=False)
@@ -152,7 +152,7 @@ def polars_unique(text: Path, out: Path, pairs: int) -> None:
 
 
 def duckdb_distinct(text: Path, out: Path, pairs: int) -> None:
-    """`SELECT DISTINCT`."""
+    """Deduplicate by `SELECT DISTINCT` of DuckDB."""
     _duckdb(out, f"SELECT DISTINCT source, target FROM read_parquet('{text}/*.parquet')")
 
 
@@ -182,14 +182,14 @@ CONTENDERS: dict[str, Callable[[Path, Path, int], None]] = {
 
 
 def count(folder: Path) -> int:
-    """Rows of all Parquet files of a folder, by their footers."""
+    """Return the number of rows of all Parquet files of a folder, by their footers."""
     import pyarrow.parquet as pq
 
     return sum(pq.read_metadata(file).num_rows for file in folder.glob("*.parquet"))
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of a folder's files."""
+    """Return the bytes of the files of a folder."""
     return sum(file.stat().st_size for file in folder.iterdir())
 
 

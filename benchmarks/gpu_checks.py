@@ -22,8 +22,9 @@ from nmt_core.batches.shards import DEV_FILE, read_pairs
 from nmt_core.config import ModelConfig, TrainConfig
 from nmt_core.models.attention import attend, attend_reference
 from nmt_core.models.build import build_model
-from nmt_core.models.layers import Residual
+from nmt_core.models.layers import FeedForward, Residual
 from nmt_core.models.model import TranslationModel
+from nmt_core.train.device import autocast
 from nmt_core.train.distributed import World
 from nmt_core.train.parallel import Objective
 
@@ -125,6 +126,28 @@ def residual(data: Path, folder: Path, world: World) -> dict[str, Any]:
     return {"dtype": f"{dtype}", "limit": limit, "differences": differences, "dropped": dropped, "ok": is_right}
 
 
+def feed_forward(data: Path, folder: Path, world: World) -> dict[str, Any]:
+    """Compare the feed-forward network in half precision with fp32, in value and gradients."""
+    device, dtype = world.device, torch.bfloat16 if world.device.type == "cuda" else torch.float32
+    torch.manual_seed(1)
+    network = FeedForward(ModelConfig()).to(device)
+    torch.nn.init.normal_(network.inner.bias)
+    x, weight = (torch.randn(1_000, network.inner.in_features, device=device).to(dtype) for _ in range(2))
+
+    def of(x: Tensor) -> list[Tensor]:
+        leaves = [x.clone().requires_grad_(), network.inner.weight, network.inner.bias]
+        with autocast(x.dtype, device):
+            value = network(leaves[0])
+        return [value.detach(), *torch.autograd.grad((value.float() * weight.float()).sum(), leaves)]
+
+    differences = {
+        name: float((ours.float() - right).abs().max() / right.abs().max())
+        for name, ours, right in zip(("value", "dx", "dweight", "dbias"), of(x), of(x.float()), strict=True)
+    }
+    limit = _LIMITS[dtype]
+    return {"dtype": f"{dtype}", "limit": limit, "differences": differences, "ok": max(differences.values()) <= limit}
+
+
 def packed_and_padded(data: Path, folder: Path, world: World) -> dict[str, Any]:
     """Compare the loss of the same pairs, packed and padded, in fp32 and in bf16, with padded fp32."""
     pairs = read_pairs([data / DEV_FILE])
@@ -224,6 +247,7 @@ def _compared(a: watched.Run, b: watched.Run, limit: float) -> dict[str, Any]:
 CHECKS = {
     "attention equals the reference": attention,
     "residual equals the formula": residual,
+    "feed-forward equals fp32": feed_forward,
     "packed equals padded": packed_and_padded,
     "20 updates equal the CPU's": device_and_cpu,
     "FSDP equals DDP": fsdp_and_ddp,

@@ -1,8 +1,8 @@
 """Cost of growing: what more processes, hosts and workers cost, and what a network between hosts carries.
 
-    benchmarks/growth.py updates [--updates 50]
-    benchmarks/growth.py data [--pairs 200000] [--workers 1 2 4]
-    benchmarks/growth.py translate BUNDLE [--lines 20000] [--workers 1 2 4]
+    .venv/bin/python benchmarks/growth.py updates [--updates 50]
+    .venv/bin/python benchmarks/growth.py data [--pairs 200000] [--workers 1 2 4]
+    .venv/bin/python benchmarks/growth.py translate BUNDLE [--lines 20000] [--workers 1 2 4]
 
 `updates` needs root: it makes hosts of network namespaces (`tests/support/network.py`) and trains on them with gloo,
 one thread a process, on synthetic shards. Each process has a micro-batch of its own, whatever their number.

@@ -1,6 +1,6 @@
-"""Needs of a retraining of any size, computed from figures that were measured in small.
+"""Compute what a retraining of any size needs, from figures that were measured in small.
 
-    benchmarks/how_far.py [--pairs 1e9] [--cores 256] [--gpus 1000]
+    .venv/bin/python benchmarks/how_far.py [--pairs 1e9] [--cores 256] [--gpus 1000]
 
 Nothing is run. The first table compares the model with measurements, the second applies it to the size that is asked
 for, the third finds the number at which each part stops growing well. `docs/concepts/how-far-it-goes.md` shows all

@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def plans(home: Path, arguments: argparse.Namespace) -> str:
-    """`nmt plan` beside more and more artifacts."""
+    """Time `nmt plan` beside more and more artifacts."""
     missed = ""
     for count in [0, *sorted(arguments.artifacts)]:
         kept_homes.fill_with_artifacts(home, count)
@@ -76,7 +76,7 @@ def plans(home: Path, arguments: argparse.Namespace) -> str:
 
 
 def reruns(home: Path, arguments: argparse.Namespace) -> str:
-    """`nmt run`, all of it reused, in an empty home and in a full one."""
+    """Time `nmt run`, all of it reused, in an empty home and in a full one."""
     timed(home, "run", *recipe())
     full = home.with_name("full")
     shutil.copytree(home, full)
@@ -96,7 +96,7 @@ def reruns(home: Path, arguments: argparse.Namespace) -> str:
 
 
 def texts(home: Path, arguments: argparse.Namespace) -> str:
-    """`nmt plan` with text of this machine."""
+    """Time `nmt plan` with text of this machine."""
     names = ("train.en", "train.ko", "dev.en", "dev.ko", "test.en", "test.ko")
     size = int(arguments.gigabytes * 2**30)
     for name in names:
@@ -126,7 +126,7 @@ def texts(home: Path, arguments: argparse.Namespace) -> str:
 
 
 def timed(home: Path, *words: str) -> tuple[float, float]:
-    """Wall-clock and CPU seconds of a command."""
+    """Run a command, and return its wall-clock and CPU seconds."""
     before, start = children(), time.perf_counter()
     command = [str(Path(sys.executable).with_name("nmt")), *words]
     done = subprocess.run(
@@ -138,12 +138,12 @@ def timed(home: Path, *words: str) -> tuple[float, float]:
 
 
 def cpu(times: list[tuple[float, float]]) -> float:
-    """The median of CPU seconds."""
+    """Return the median of the CPU seconds."""
     return statistics.median(seconds for _, seconds in times)
 
 
 def children() -> float:
-    """CPU seconds of all processes that this one has started and seen end."""
+    """Return the CPU seconds of all processes that this one has started and seen end."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

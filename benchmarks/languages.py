@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def measured(language: str, own: pl.DataFrame, text: pl.DataFrame, most: int) -> dict[str, float | None]:
-    """All figures of one language."""
+    """Return all figures of one language."""
     messages = own.filter(domain="messages")
     long, brief = messages.filter("is_long").head(most), messages.filter("is_brief").head(most)
     declared = own.filter(pl.col("domain") == "declaration", "is_long").head(most)

@@ -1,4 +1,4 @@
-"""Makes nmt_core/corpus/cleaning/measured.py: the languages in which identification may decide, with their margins.
+"""Make nmt_core/corpus/cleaning/measured.py: the languages in which identification may decide, with their margins.
 
     .venv/bin/python benchmarks/languages_calibrate.py --catalogues /usr/share/locale ... --declarations FOLDER
 
@@ -18,7 +18,7 @@ import languages_text
 import polars as pl
 
 from nmt_core.corpus.cleaning import language_id
-from nmt_core.corpus.cleaning.filters.scripts import SCRIPT_OF_LANGUAGE
+from nmt_core.corpus.cleaning.filters.language_scripts import SCRIPT_OF_LANGUAGE
 
 FAMILIES = [
     frozenset(line.split())
@@ -135,7 +135,7 @@ def is_usual(language: str, script: str, sentences: int) -> bool:
 
 
 def calibrated(language: str, script: str, sound: pl.DataFrame) -> tuple[float, frozenset[str], float]:
-    """The margin, the accepted languages, and the share of sound sentences that are lost with them."""
+    """Return the margin, the accepted languages, and the share of sound sentences that are lost with them."""
     written = rf"\p{{{script}}}" + (r"\p{Hiragana}\p{Katakana}" if script == "Han" else "")
     letters = sound.select(letters=language_id.letters_of(pl.col("target"), written))["letters"].unique(
         maintain_order=True

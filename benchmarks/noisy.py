@@ -62,7 +62,7 @@ def write(pairs: int, paths: tuple[Path, Path], seed: int = 1) -> None:
 
 
 def blocks(pairs: int, seed: int) -> Iterator[pl.DataFrame]:
-    """The rows, source and target, in blocks of at most 100,000."""
+    """Yield the rows, source and target, in blocks of at most 100,000."""
     shares = np.array([dirt.per_mille for dirt in DIRT.values()]) / 1000
     pool = pl.DataFrame(schema=dict.fromkeys(SIDES, pl.String))
     for number, start in enumerate(range(0, pairs, _BLOCK)):

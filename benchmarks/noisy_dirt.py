@@ -31,7 +31,7 @@ class Dirt:
 
 
 def _chosen(values: list[str], digit: int = 0) -> pl.Expr:
-    """One of the values, by one digit of the variety to the base of their number."""
+    """Return one of the values, chosen by one digit of the variety to the base of their number."""
     return pl.lit(pl.Series(values)).gather(_VARIETY // len(values) ** digit % len(values))
 
 

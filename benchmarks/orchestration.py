@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def from_the_command_line(home: Path) -> tuple[Parts, list[str]]:
-    """`nmt run`, from the start of its process to the end, and which stages it made."""
+    """Run `nmt run`, and return its times from the start of its process to the end, and the stages that it made."""
     began = time.time()
     done = nmt(home, "run", *recipe(), "--json").communicate()
     ended = time.time()
@@ -60,7 +60,7 @@ def from_the_command_line(home: Path) -> tuple[Parts, list[str]]:
 
 
 def as_deployments(home: Path, times: int) -> list[Parts]:
-    """Runs that a worker starts, from the request to the end of the flow run."""
+    """Return the times of runs that a worker starts, from the request to the end of the flow run."""
     up = nmt(home, "up")
     assert up.stdout
     try:
@@ -75,7 +75,7 @@ def as_deployments(home: Path, times: int) -> list[Parts]:
 
 
 def as_a_deployment(home: Path, api: str) -> Parts:
-    """One of them."""
+    """Request a run of a deployment, and return its times."""
     newest = max(home.glob("runs/*/summary.json"), key=lambda file: file.stat().st_mtime)
     config = json.loads(newest.read_text())["config"]
     deployment = call(f"{api}/deployments/name/retrain/quickstart")
@@ -117,7 +117,7 @@ def seconds_of_work(home: Path, stage: str, fingerprint: str) -> float:
 
 
 def all_reused(parts: Parts, made: list[str]) -> Parts:
-    """The parts of a run that has made nothing."""
+    """Return the times of a run, which must have made nothing."""
     if made:
         sys.exit(f"not reused, but made now: {', '.join(made)}: this run measured nothing")
     return parts
@@ -133,7 +133,7 @@ def show(kind: str, runs: list[Parts]) -> None:
 
 
 def recipe() -> list[str]:
-    """The small recipe of the integration tests, as arguments."""
+    """Return the small recipe of the integration tests, as arguments."""
     file = Path(__file__).parents[1] / "tests" / "integration" / "conftest.py"
     sys.path.append(str(file.parents[1]))  # where its helpers are
     spec = importlib.util.spec_from_file_location("integration", file)
@@ -155,7 +155,7 @@ def nmt(home: Path, *arguments: str) -> "subprocess.Popen[str]":
 
 
 def call(url: str, body: Any = None) -> Any:
-    """Ask Prefect, and read its JSON."""
+    """Return the JSON with which Prefect answers a request."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data=data, headers={"Content-Type": "application/json"})
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as response:

@@ -33,7 +33,7 @@ _MODELS = ((1, 64), (2, 64), (3, 96), (4, 128), (5, 128))
 
 
 def _toys(options: argparse.Namespace) -> Iterator[tuple[str, str, list[str]]]:
-    """A name, a recipe and what is changed of it, for each of the small models."""
+    """Return a name, a recipe and its changes for each of the small models."""
     for seed, width in _MODELS[: options.models]:
         values = {
             "corpus.toy.pairs": options.pairs,
@@ -48,7 +48,7 @@ def _toys(options: argparse.Namespace) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _trained(home: Path, recipe: str, changes: Sequence[str]) -> dict[str, Path]:
-    """The folders of what a run up to `average` has made, by stage."""
+    """Run a recipe up to `average`, and return the folders of the artifacts by stage."""
     settings = [part for change in changes for part in ("--set", change)]
     nmt = str(Path(sys.executable).with_name("nmt"))
     command = [nmt, "run", recipe, *settings, "--until", "average", "--json"]
@@ -64,7 +64,7 @@ def _sets(dev: Dev, count: int) -> list[Dev]:
 
 
 def _judged(made: dict[str, Path], config: PipelineConfig, count: int) -> list[str]:
-    """A row for each part of the dev set."""
+    """Return a row for each part of the dev set."""
     tokenizers = Tokenizers.load(made["tokenizer"])
     model = load_weights(made["average"] / MODEL_FILE, config.model, tokenizers)
     whole, rows = Dev.read(made["split"]), []

@@ -101,7 +101,7 @@ def _recipe(kind: str, clean: dict[str, Any], folder: Path, languages: str, upda
 
 
 def _run(recipe: dict[str, Any], home: Path) -> Any:
-    """The summary of a run."""
+    """Run a recipe, and return its summary."""
     home.mkdir(parents=True, exist_ok=True)
     file = (home / f"{recipe['name']}.yaml").absolute()
     file.write_text(yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True), encoding="utf-8")

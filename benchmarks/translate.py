@@ -99,7 +99,8 @@ def main() -> None:
                     rows += _compare(options, tokenizers, those, chosen, (text, precision, beam))
                 for contender in those:
                     contender.close()
-            loaded += [_load(options, one, chosen[one.name], texts[0], precision) for one in those]
+            if options.device == "cpu":
+                loaded += [_load(options, one, chosen[one.name], texts[0], precision) for one in those]
     print_rows(rows)
     print_loaded(loaded)
     below = missed(rows, loaded)
@@ -134,7 +135,10 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--enforce-bars", action="store_true", help="end with 1 if a goal is missed")
     parser.add_argument("--settings", type=Path, help="JSON file that keeps the settings that were found best")
-    parser.add_argument("--transformers", help="Python interpreter that has transformers: Marian takes part in fp32")
+    parser.add_argument(
+        "--transformers",
+        help="Python interpreter that has transformers: Marian takes part, in fp32, or in fp16 on a GPU",
+    )
     parser.add_argument("--eager", action="store_true", help="our model in PyTorch takes part as well")
     parser.add_argument("--shortlist", action="store_true", help="ours takes part with the bundle's shortlist as well")
     return parser.parse_args()

@@ -205,7 +205,7 @@ def contenders(options: Any, precision: str, models: Mapping[str, Any]) -> list[
     choices = {"threads": [many, one], "batch_tokens": batches, "environment": [{}]}
     if options.eager and precision == "fp32":
         all_contenders.append(Contender("PyTorch eager", ours, load, choices))
-    if options.transformers and precision == "fp32":
+    if options.transformers and (precision == "fp32" or options.device == "cuda"):
         marian = [options.transformers, str(_FOLDER / "translate_marian.py")]
-        all_contenders.append(Contender("transformers", marian, load, choices))
+        all_contenders.append(Contender("transformers", marian, load | {"half": precision == "fp16"}, choices))
     return all_contenders

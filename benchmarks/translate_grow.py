@@ -17,23 +17,26 @@ size. `--frequent` makes up for that.
 """
 
 import argparse
+import copy
+import hashlib
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import polars
 import torch
 from safetensors.numpy import save_file
+from safetensors.torch import load_model
 from sentencepiece import sentencepiece_model_pb2
 from translate_models import POSITIONS_KEY, Array, Weights
 
 from nmt_core.config import PRECISIONS, CorpusConfig, ExportConfig, ModelConfig, PipelineConfig, ToyCorpusConfig
-from nmt_core.stages.stage import Job, Resources, SilentReporter, restrict
-from nmt_core.stages.table import STAGES
-from nmt_core.store.artifacts import Artifact
+from nmt_core.export.graphs import export_graphs
+from nmt_core.export.onnx_kernels import OnnxKernels
+from nmt_core.models.build import build_model
 from nmt_core.tokenizer.tokenizer import SPM_FILE, Tokenizers, tokenizer_files
 
 BASE_PIECES = 32_000
@@ -51,13 +54,18 @@ def main() -> None:
     parser.add_argument("bundle", type=Path, help="any bundle of the model: its tokenizer, languages and heads count")
     parser.add_argument("weights", type=Path, help="the averaged weights")
     parser.add_argument("folder", type=Path, help="where to write")
-    parser.add_argument("--dev", type=Path, nargs=2, required=True, help="text to calibrate on and to compare on")
+    parser.add_argument("--dev", type=Path, nargs=2, help="text to calibrate on and to compare on")
+    parser.add_argument(
+        "--unchecked", action="store_true", help="only write the graphs: needs no dev text and no polars"
+    )
     parser.add_argument("--lines", type=int, help="number of first lines of the dev text (all): large models take long")
     parser.add_argument("--text", type=Path, nargs=2, help="training text, to make a shortlist from")
     parser.add_argument("--frequent", type=int, help="most frequent pieces of the shortlist (as usual)")
     parser.add_argument("--precisions", nargs="+", default=PRECISIONS, help="fp32 and others (all)")
     parser.add_argument("--base", action="store_true", help="grow the model to the size of Transformer base")
     options = parser.parse_args()
+    if not options.dev and not options.unchecked:
+        parser.error("give --dev, or --unchecked")
     for name in ("average", "split", "tokenizer", "export"):
         (options.folder / name).mkdir(parents=True)
     described = json.loads((options.bundle / "config.json").read_text(encoding="utf-8"))
@@ -77,10 +85,14 @@ def main() -> None:
     positions = Weights(file).positions
     computed = "nmt_core.models.transformer.sinusoidal_positions"
     with patch(computed, lambda length, width: torch.from_numpy(positions(length))):
+        if options.unchecked:
+            _export_unchecked(options.folder, described, config, options.precisions)
+            return
         _write_dev(options.folder / "split", options.dev, options.lines)
         values: dict[str, Any] = {"parity_tolerance": _TOLERANCE, "precisions": options.precisions}
+        train = options.folder / "split" / "train-00000.parquet"
+        _write_pairs(train, options.text or options.dev, None if options.text else options.lines)
         if options.text:
-            _write_pairs(options.folder / "split" / "train-00000.parquet", options.text)
             values["shortlist"] = True
             values |= {"shortlist_frequent": options.frequent} if options.frequent else {}
         _export(options.folder, described, config, ExportConfig(**values))
@@ -203,12 +215,38 @@ def _write_dev(folder: Path, files: tuple[Path, Path], lines: int | None) -> Non
 
 
 def _write_pairs(file: Path, sides: tuple[Path, Path], lines: int | None = None) -> None:
+    import polars
+
     source, target = (polars.scan_lines(side).slice(0, lines).collect().to_series() for side in sides)
     polars.DataFrame({"source": source, "target": target}).write_parquet(file)
 
 
+def _export_unchecked(folder: Path, described: dict[str, Any], model: ModelConfig, precisions: Sequence[str]) -> None:
+    """Write the graphs of fp32 and fp16 without comparing them with PyTorch."""
+    bundle = folder / "export"
+    tokenizers = Tokenizers.load(folder / "tokenizer")
+    for name in tokenizer_files(folder / "tokenizer"):
+        shutil.copyfile(folder / "tokenizer" / name, bundle / name)
+    built = build_model(model, tokenizers.target.vocab_size, described["max_positions"], tokenizers.source_vocab_size)
+    load_model(built, folder / "average" / "model.safetensors")
+    built.eval().requires_grad_(False)
+    for precision in precisions:
+        kernels = OnnxKernels(copy.deepcopy(built).half() if precision == "fp16" else built)
+        export_graphs(kernels, bundle / precision)
+    names = ("d_model", "num_heads", "encoder_layers", "decoder_layers")
+    described |= {name: getattr(model, name) for name in names}
+    described |= {"vocab_size": tokenizers.target.vocab_size, "precisions": list(precisions)}
+    files = sorted(file for file in bundle.rglob("*") if file.is_file())
+    hashes = {file.relative_to(bundle).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    (bundle / "config.json").write_text(json.dumps(described | {"sha256": hashes}))
+
+
 def _export(folder: Path, described: dict[str, object], model: ModelConfig, export: ExportConfig) -> None:
     """The stage `export`, as a run of the pipeline does it."""
+    from nmt_core.stages.stage import Job, Resources, SilentReporter, restrict
+    from nmt_core.stages.table import STAGES
+    from nmt_core.store.artifacts import Artifact
+
     clean = {name: described[name] for name in ("unicode_form", "punctuation") if name in described}
     config = PipelineConfig.model_validate(
         {

@@ -84,7 +84,8 @@ class Asked:
     def __init__(self, question: Question) -> None:
         torch.set_num_threads(question["threads"])
         self.device = question["device"]
-        self.model = convert(Weights(Path(question["weights"])), question["heads"]).to(self.device)
+        dtype = torch.float16 if question["half"] else torch.float32
+        self.model = convert(Weights(Path(question["weights"])), question["heads"]).to(self.device, dtype)
         self.pool = ThreadPoolExecutor(question["workers"])
         self.sources: Sequence[Ids] = []
 

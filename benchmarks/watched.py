@@ -92,7 +92,7 @@ class _Marks:
         self._marks: list[tuple[str, Any]] = []
 
     def add(self, name: str) -> None:
-        """The span of this name begins now."""
+        """Begin the span of this name now."""
         moment: Any = time.perf_counter()
         if self._is_cuda:
             moment = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
@@ -114,7 +114,7 @@ class _Marks:
 
 @contextmanager
 def one_process(device: str) -> Iterator[World]:
-    """A process group of this process alone, joined as a training process joins its own."""
+    """Join a process group of this process alone, as a training process joins its own."""
     os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "GLOO_SOCKET_IFNAME": "lo"}
     with join_world() as world:

@@ -62,6 +62,9 @@ def options() -> str:
         "Generated from `nmt_core/config`. An option of a recipe decides what the model is. In a recipe, `train.seed` "
         "is the key `seed` of the section `train`; on the command line it is `--set train.seed=2`. `[]` marks a list.",
         "",
+        'Text that is not set is empty: leave the option out, or write `""`. Its meaning says what *empty means*. A '
+        "number without a default is `null` while it is not set, which is an empty field in Prefect's form.",
+        "",
         "What decides where and how fast something runs is a [setting](settings.md).",
     ]
     for section, rows in sections.items():

@@ -3,9 +3,12 @@
 import importlib.metadata
 import re
 import threading
+import warnings
 import weakref
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
+
+import onnxruntime
 
 from nmt_core.bundle import (
     ATTENTION_SET,
@@ -20,6 +23,7 @@ from nmt_core.bundle import (
 )
 from nmt_core.config import Precision, SearchConfig
 from nmt_core.errors import ModelError
+from nmt_core.search.agreement import largest_difference
 from nmt_core.search.alignment import ALIGNMENT_FILE, Aligner
 from nmt_core.search.attention import ATTENTION_FILE
 from nmt_core.search.onnx_session import Device, device_for
@@ -39,6 +43,10 @@ MODEL_SOURCES = "nmt_pipeline.models"
 `models:/NAME@champion`. It returns a context manager whose value is the folder of the model."""
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/")
+
+
+_MOST_DIFFERENCE = 0.2
+"""Most nats by which a GPU's log-probabilities may differ from the CPU's: some ten times the rounding of fp16."""
 
 
 class OpenBundle:
@@ -64,15 +72,31 @@ class OpenBundle:
         self._device = device
         self._lock = threading.Lock()
         self._steppers: dict[tuple[Precision, Device, str], Stepper] = {}
+        self._differences: dict[Precision, float] = {}
 
     def place_of(self, search: SearchConfig) -> tuple[Precision, Device]:
         """Return the precision that a search uses, and the device that computes it.
 
+        Before a GPU is used, its results are compared with the results of the CPU. If they differ, a search whose
+        device was not chosen uses the CPU, and a warning says so.
+
         Raises:
             ConfigError: the model has no such precision.
+            ModelError: the GPU was chosen, and it does not compute what the CPU computes.
         """
         device = self._device or device_for(search.precision, self.config.precisions)
-        return precision_for(search.precision, device, self.config), device
+        precision = precision_for(search.precision, device, self.config)
+        if device == "cpu" or (difference := self._difference(precision)) <= _MOST_DIFFERENCE:
+            return precision, device
+        reason = (
+            f"{self.folder}: onnxruntime {onnxruntime.__version__} computes something else in {precision} on this GPU "
+            f"than on the CPU (log-probabilities differ by {difference:.2g} nats, and {_MOST_DIFFERENCE} is allowed)"
+        )
+        if self._device == "cuda":
+            raise ModelError(f"{reason}: use the CPU, or another version of onnxruntime-gpu")
+        warnings.warn(f"{reason}: it computes on the CPU", RuntimeWarning, stacklevel=2)
+        self._device = "cpu"
+        return precision_for(search.precision, "cpu", self.config), "cpu"
 
     def stepper(self, search: SearchConfig, *, scores: bool = True) -> Stepper:
         """Return the graphs with which a search is the fastest.
@@ -106,6 +130,15 @@ class OpenBundle:
         names = [f"{ATTENTION_SET}/{name}" for name in (ALIGNMENT_FILE, ATTENTION_FILE, ENCODER_FILE, WEIGHTS_FILE)]
         check_files(self.folder, self.config, hashed_or_there(self.folder, self.config, names))
         return Aligner(self.folder / ATTENTION_SET, search.batch_tokens, device)  # its error names the remedy
+
+    def _difference(self, precision: Precision) -> float:
+        """Return the largest difference of log-probabilities on GPU and CPU, in nats. It is computed once."""
+        if precision not in self._differences:
+            on_gpu, on_cpu = (self._opened(precision, device, STEP_FILE) for device in ("cuda", "cpu"))
+            self._differences[precision] = largest_difference(on_gpu, on_cpu)
+            with self._lock:
+                del self._steppers[precision, "cpu", STEP_FILE]
+        return self._differences[precision]
 
     def _opened(self, precision: Precision, device: Device, step: str) -> Stepper:
         key = precision, device, step

@@ -29,7 +29,7 @@ from nmt_core.search.denormals import denormals_as_zero
 from nmt_core.search.forced import forced_log_probabilities
 from nmt_core.search.hypothesis import Hypothesis, length_penalty
 from nmt_core.search.line_parts import LinePart
-from nmt_core.search.long_lines import by_punctuation, joiner, pieces_of
+from nmt_core.search.long_lines import by_punctuation, joiner, parts_of
 from nmt_core.search.methods import search_batch
 from nmt_core.search.minimum_bayes_risk import ranked
 from nmt_core.search.onnx_session import Device
@@ -98,7 +98,6 @@ class Translator:
         self.stepper = stepper
         self.tokenizers = tokenizers
         self.search = search
-        self._of_candidates = search.of_candidates
         self.threads = threads
         self.spelling = spelling
         self.between_sentences = between_sentences
@@ -533,7 +532,7 @@ class Translator:
     def _pieces(self, line: str, ids: list[int]) -> list[list[int]]:
         """Return the parts of a line that the model reads, one at a time: none, the whole line, or its sentences."""
         if self._is_long(ids) and self.search.long_lines == "split":
-            return pieces_of(line, self.tokenizers.source, self._most_tokens)
+            return parts_of(line, self.tokenizers.source, self._most_tokens)
         return [ids[: self._most_tokens]] if ids else []
 
     def _read(self, parts: Sequence[LinePart]) -> str:
@@ -632,7 +631,7 @@ class Translator:
 
         def search_one(batch: Sequence[int]) -> list[list[Hypothesis]]:
             own = [sources[place] for place in batch]
-            found = search_batch(self.stepper, own, self._of_candidates, [prefixes[place] for place in batch])
+            found = search_batch(self.stepper, own, self.search.of_candidates, [prefixes[place] for place in batch])
             return self.aligner.align(own, found, len(self._source_prefix)) if self.aligner else found
 
         return self._in_batches(list(map(len, sources)), search_one)
@@ -648,10 +647,10 @@ class Translator:
             own = [sources[place] for place in batch]
             given = [prefixes[place] for place in batch]
             terms = [required[place] for place in batch]
-            found = search_with_terms(stepper, own, self._of_candidates, given, terms, pieces)
+            found = search_with_terms(stepper, own, self.search.of_candidates, given, terms, pieces)
             return self.aligner.align(own, found, len(self._source_prefix)) if self.aligner else found
 
-        size = max((beam_size(self._of_candidates, one) for one in required), default=1)
+        size = max((beam_size(self.search.of_candidates, one) for one in required), default=1)
         return self._in_batches(list(map(len, sources)), search_one, size)
 
     def _whole_stepper(self) -> Stepper:
@@ -670,7 +669,7 @@ class Translator:
         """
         if not lengths:
             return []
-        most = most_sources(self._of_candidates, self.stepper.vocab_size, rows)
+        most = most_sources(self.search.of_candidates, self.stepper.vocab_size, rows)
         batches = batches_by_length(lengths, self.search.batch_tokens, most)
         compute = denormals_as_zero()(compute)
         if self.threads == 1 or len(batches) < 2:

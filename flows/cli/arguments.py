@@ -92,7 +92,7 @@ Debug = Annotated[bool, typer.Option(DEBUG, help="Show tracebacks of errors, and
 
 
 def detail_of(*, quiet: bool, verbose: bool) -> "Detail":
-    """Return what a run shows.
+    """Return how much a run prints.
 
     Raises:
         BadParameter: the options contradict each other.

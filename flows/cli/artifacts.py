@@ -147,17 +147,17 @@ def collect_garbage(
         note(warning)
 
 
-def _unfinished_uploads(settings: "Settings", days: int) -> str:
-    """Return a warning about the parts that killed uploads have left in the shared store, or "" if there are none."""
+def _unfinished_uploads(settings: "Settings", days: int) -> str | None:
+    """Return a warning about the parts that killed uploads have left in the shared store, or None."""
     from nmt_core.store.objects import Objects
 
     address = settings.shared_store
     try:
         uploads = Objects(address).unfinished(timedelta(days=days)) if address else None
     except ArtifactError:  # listing uploads may need a permission that nothing else here needs
-        return ""
+        return None
     if not uploads:
-        return ""
+        return None
     return (
         f"{counted(len(uploads), 'upload')} to {address} started more than {days} days ago and never completed. Their "
         "parts take up space, and gc does not remove them: set the bucket's rule AbortIncompleteMultipartUpload "

@@ -59,10 +59,10 @@ def _cost(summary: RunSummary) -> str:
     return text + (f"{cost.money:.3g} {summary.currency}, " if cost.money is not None else "")
 
 
-def _nothing_new(summary: RunSummary) -> str:
-    """Return one line about a run that reused everything, or an empty text if it did anything."""
+def _nothing_new(summary: RunSummary) -> str | None:
+    """Return one line about a run that reused everything, or None if it did anything."""
     if summary.status != "finished" or not all(row.reused for row in summary.stages):
-        return ""
+        return None
     return f"{summary.recipe}: nothing new: all {len(summary.stages)} stages are reused"
 
 

@@ -67,7 +67,7 @@ def compare(
     from flows.comparison.figure import check_figure
 
     detail = detail_of(quiet=quiet, verbose=verbose)
-    compared = contenders(recipes, overrides or [], seeds, corpus_of, debug=debug)
+    compared = contenders(recipes, overrides or [], seeds, corpus_of or None, debug=debug)
     figures = {option: file for option, file in (("--figure", figure), ("--pareto", pareto)) if file}
     for option, file in figures.items():
         check_figure(file, len({contender.label for contender in compared}), option)

@@ -86,7 +86,7 @@ _METRICS = {"BLEU": "bleu", "chrF": "chrf", "BLEU ko-mecab": "bleu_morphemes", "
 
 
 def contenders(
-    recipes: Sequence[str], overrides: Sequence[str], seeds: int, corpus_of: str = "", *, debug: bool = False
+    recipes: Sequence[str], overrides: Sequence[str], seeds: int, corpus_of: str | None = None, *, debug: bool = False
 ) -> list[Contender]:
     """Return the trainings: every recipe with the first seed, then every recipe with the second, and so forth.
 
@@ -96,7 +96,7 @@ def contenders(
         recipes: Names or paths, each with its own changes if any: `quickstart+model.norm=pre`.
         overrides: Changes of all recipes, as `section.key=value`. A recipe's own changes take precedence.
         seeds: Number of trainings of each recipe.
-        corpus_of: Recipe whose text and tokens all recipes use. Empty means that each uses its own.
+        corpus_of: Recipe whose text and tokens all recipes use. None means that each uses its own.
         debug: Passed to `Settings.prepare`.
 
     Raises:

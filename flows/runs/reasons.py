@@ -44,13 +44,13 @@ def with_compared(reason: str, planned: PlannedStage, makers: Mapping[str, str])
     return f"{reason} (compared with {other.short}{f' of run {maker}' if maker else ''})"
 
 
-def other_versions(store: Store, artifact: Artifact) -> str:
-    """Return the library versions that differ from those with which an artifact was made, or "" if none differ."""
+def other_versions(store: Store, artifact: Artifact) -> str | None:
+    """Return the library versions that differ from those with which an artifact was made, or None."""
     manifest, here = store.manifest(artifact.stage, artifact.fingerprint), versions()
     made = manifest.versions if manifest else here
     names = [name for name in sorted(made.keys() | here.keys()) if made.get(name) != here.get(name)]
     if not names:
-        return ""
+        return None
     changes = ", ".join(f"{name} {made.get(name, 'none')} -> {here.get(name, 'none')}" for name in names)
     is_strict = os.environ.get(STRICT_VERSIONS) == "1"
     rule = "" if is_strict else f", which do not count ({STRICT_VERSIONS}=1 makes them count)"

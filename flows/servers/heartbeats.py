@@ -117,16 +117,16 @@ def _is_last(prefect: SyncPrefectClient, run: UUID, beat: Event) -> bool:
     return last is None or last.id == beat.id
 
 
-def _end(prefect: SyncPrefectClient, run: UUID, beat: Event, say: Callable[[str], object]) -> str:
-    """End a run and return its name, or an empty text if it has ended meanwhile or Prefect refuses."""
+def _end(prefect: SyncPrefectClient, run: UUID, beat: Event, say: Callable[[str], object]) -> str | None:
+    """End a run and return its name, or None if it has ended meanwhile or Prefect refuses."""
     now = prefect.read_flow_run(run)
     if not now.state or now.state.type not in {StateType.RUNNING, StateType.CANCELLING}:
-        return ""
+        return None
     seconds = (datetime.now(UTC) - beat.occurred).total_seconds()
     message = f"no heartbeat for {seconds:.0f} s: its process is gone"
     end: State = Cancelled(message=message) if now.state.type == StateType.CANCELLING else Crashed(message=message)
     # Not forced: a run that ends at this moment keeps its own state
     if prefect.set_flow_run_state(run, end).status != SetStateStatus.ACCEPT:
-        return ""
+        return None
     say(f"{now.name} is {end.name}: {message}")
     return now.name

@@ -1,4 +1,4 @@
-"""Complete results of the searches of MLflow and Prefect.
+"""Read all pages of the results of a search in MLflow or Prefect.
 
 A search returns one page, and nothing in the page shows that there are more. Code that takes the first page for all is
 right until there are many models, versions, experiments or runs. So every search uses this module.

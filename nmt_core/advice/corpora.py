@@ -26,7 +26,7 @@ _LISTED = 8
 
 
 @dataclass(frozen=True)
-class Found:
+class LocalCorpus:
     """A corpus of this machine: one file with both sides, or a file for each side."""
 
     name: str
@@ -65,7 +65,7 @@ class Found:
 class Grouped:
     """Corpora among the named files."""
 
-    corpora: list[Found] = field(default_factory=list)
+    corpora: list[LocalCorpus] = field(default_factory=list)
     unused: list[Path] = field(default_factory=list)
     """Files of a folder that are no text with a translation."""
 
@@ -140,7 +140,7 @@ def _of_files(paths: Sequence[Path], wanted: Pair | None) -> Grouped:
         source, target = halves
         languages = (language_of_name(source), language_of_name(target))
         name = corpus_name(_stem(source))
-        return Grouped([Found(name, "train", source=source, target=target, languages=wanted or languages)])
+        return Grouped([LocalCorpus(name, "train", source=source, target=target, languages=wanted or languages)])
     if found.unused:
         raise _no_partner(found.unused[0])
     return found
@@ -186,14 +186,16 @@ def _matched(paths: Sequence[Path], wanted: Pair | None, *, in_order: bool = Tru
         if pair and set(pair) <= sides.keys():
             source, target = (sides[language] for language in pair)
             name = _unique(corpus_name(_stem(source)), names)
-            found.corpora.append(Found(name, role_of(_stem(source)), source=source, target=target, languages=pair))
+            found.corpora.append(
+                LocalCorpus(name, role_of(_stem(source)), source=source, target=target, languages=pair)
+            )
             used |= set(sides.values())
     for path in paths:
         if path in used:
             continue
         if _holds_both(path):
             name = _unique(corpus_name(path.name.partition(".")[0]), names)
-            found.corpora.append(Found(name, role_of(path.name), both=path))
+            found.corpora.append(LocalCorpus(name, role_of(path.name), both=path))
         else:
             found.unused.append(path)
     return found

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from nmt_core.advice import identified
-from nmt_core.advice.corpora import Found, Grouped, Pair, Role, corpus_name, directed, grouped
+from nmt_core.advice.corpora import Grouped, LocalCorpus, Pair, Role, corpus_name, directed, grouped
 from nmt_core.advice.declared import declared
 from nmt_core.advice.sample import UNKNOWN, Drawn, draw
 from nmt_core.config import SIDES, CleanConfig, LanguagesConfig
@@ -168,12 +168,12 @@ def _rounded(number: float) -> int:
     return int(round(number / 10**digits) * 10**digits)
 
 
-def _drawn(corpora: Sequence[Found], languages: Pair, seed: int, notes: list[str]) -> list[Drawn]:
+def _drawn(corpora: Sequence[LocalCorpus], languages: Pair, seed: int, notes: list[str]) -> list[Drawn]:
     trained = sum(corpus.role == "train" for corpus in corpora)
     drawn = []
     for corpus in corpora:
 
-        def note(text: str, corpus: Found = corpus) -> None:
+        def note(text: str, corpus: LocalCorpus = corpus) -> None:
             notes.append(f"{corpus.shown}: {text}")
 
         most_read = max(_LEAST_OF_A_CORPUS, _READ_PAIRS // max(1, trained))
@@ -203,13 +203,13 @@ def _require_text(drawn: Drawn) -> None:
     )
 
 
-def _languages_of(corpora: Sequence[Found], wishes: Wishes) -> Pair:
+def _languages_of(corpora: Sequence[LocalCorpus], wishes: Wishes) -> Pair:
     """Return the languages that the files declare, or else the ones that their text is in.
 
     Raises:
         NmtError: the files disagree, or the text does not show its language.
     """
-    found: dict[Pair, Found] = {}
+    found: dict[Pair, LocalCorpus] = {}
     for corpus in corpora:
         known = declared(corpus.both, corpus.encoding) if corpus.both else corpus.languages
         if not all(known) or known[0] == known[1]:
@@ -226,7 +226,7 @@ def _languages_of(corpora: Sequence[Found], wishes: Wishes) -> Pair:
     )
 
 
-def _identified(corpus: Found, known: Pair, wishes: Wishes) -> Pair:
+def _identified(corpus: LocalCorpus, known: Pair, wishes: Wishes) -> Pair:
     placeholder = (known[0] or UNKNOWN[0], known[1] or UNKNOWN[1])
     rows = draw(corpus, placeholder, _PREVIEW, _PREVIEW, wishes.seed, lambda _: None)
     _require_text(rows)
@@ -335,7 +335,7 @@ def _marked(source: pl.Series) -> dict[str, float]:
     return {name: float(source.str.contains(pattern).mean() or 0.0) for name, pattern in patterns.items()}  # type: ignore[arg-type]
 
 
-def _require_languages(corpus: Found, rows: pl.DataFrame, languages: Pair, seed: int) -> None:
+def _require_languages(corpus: LocalCorpus, rows: pl.DataFrame, languages: Pair, seed: int) -> None:
     """Check that each side is in its language.
 
     Raises:

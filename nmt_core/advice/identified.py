@@ -41,13 +41,13 @@ def _most_probable(letters: str) -> str:
     return max(scores, key=lambda language: (scores[language], language), default=language_id.UNDETERMINED)
 
 
-def contradicts(shares: dict[str, float], language: str) -> str:
-    """Return the language that most of a text is clearly in, if it cannot pass for the given one. Empty means none."""
-    found = next(iter(shares), "")
-    if not found or shares[found] < _SURE or not language_id.is_known(language):
-        return ""
+def contradicts(shares: dict[str, float], language: str) -> str | None:
+    """Return the language that most of a text is clearly in, if it cannot pass for the given one, or None."""
+    found = next(iter(shares), None)
+    if found is None or shares[found] < _SURE or not language_id.is_known(language):
+        return None
     passes = language_id.known_language(language).near | language_id.alike(language)
-    return "" if found in passes else found
+    return None if found in passes else found
 
 
 def is_sure(shares: dict[str, float]) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nmt_core import formats
-from nmt_core.advice.corpora import Found, Pair
+from nmt_core.advice.corpora import LocalCorpus, Pair
 from nmt_core.errors import DataError
 from nmt_core.formats import Kind, tars
 from nmt_core.formats.charsets import decoded
@@ -41,7 +41,7 @@ _SCATTER = np.uint64(0x9E3779B97F4A7C15)  # odd: multiplication spreads adjacent
 class Drawn:
     """Pairs from the beginning of a corpus."""
 
-    corpus: Found
+    corpus: LocalCorpus
     rows: pl.DataFrame
     """Columns source, target, line, fault and value, as `formats.read` returns them."""
     read: int
@@ -52,7 +52,7 @@ class Drawn:
 
 
 def draw(
-    corpus: Found, languages: Pair, most_read: int, most_kept: int, seed: int, note: Callable[[str], None]
+    corpus: LocalCorpus, languages: Pair, most_read: int, most_kept: int, seed: int, note: Callable[[str], None]
 ) -> Drawn:
     """Read at most about `most_read` pairs, and keep a random part of them, at most `most_kept`.
 
@@ -88,7 +88,7 @@ def draw(
     return Drawn(corpus, rows, read, read, is_whole)
 
 
-def _count(corpus: Found, rows: pl.DataFrame) -> int:
+def _count(corpus: LocalCorpus, rows: pl.DataFrame) -> int:
     """Return about how many pairs a corpus holds, by its size and the size of a pair."""
     path = (corpus.both or corpus.source or Path()).resolve()
     side: formats.FileSide = "both" if corpus.both else "source"

@@ -89,8 +89,8 @@ class ShardTask:
     knobs: EncodeConfig
     sample: int = 0
     """Number of the segmentation, from 0."""
-    aligner: str = ""
-    """File of the aligner. Empty means that pairs are not aligned."""
+    aligner: str | None = None
+    """File of the aligner. None means that pairs are not aligned."""
 
     def sampling(self, first: int) -> Sampling | None:
         """Return the sampling of the pairs from row `first` on. None means that segmentations are not sampled."""
@@ -133,7 +133,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
             f"encode.subword_sampling={knobs.subword_sampling}: the vocabulary allows only one segmentation (its "
             "pieces are characters or words, or span spaces): set it to 0"
         )
-    aligner = _learn_aligner(split, encoder, out, job) if knobs.alignments else ""
+    aligner = _learn_aligner(split, encoder, out, job) if knobs.alignments else None
     tasks = list(_tasks(knobs, text_shards(split), folder, out, aligner))
     total, done, found = sum(task.rows for task in tasks), 0, Encoded()
     for task, encoded in zip(tasks, job.workers.map(encode_shard, tasks), strict=True):
@@ -183,7 +183,7 @@ def _rates(tokens_2: np.ndarray, pairs: int, unknown_2: np.ndarray) -> dict[str,
 
 
 def _tasks(
-    knobs: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out: Path, aligner: str
+    knobs: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out: Path, aligner: str | None
 ) -> Iterator[ShardTask]:
     """Yield the tasks of all shards of the first segmentation, then of the second, and so on."""
     runs = [

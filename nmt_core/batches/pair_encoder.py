@@ -108,23 +108,23 @@ def _lengths(side: pa.ListArray) -> np.ndarray:
     return lengths
 
 
-def encoder_of(tokenizers: str, aligner: str = "") -> PairEncoder:
+def encoder_of(tokenizers: str, aligner: str | None = None) -> PairEncoder:
     """Return the encoder for the tokenizers as they are now.
 
     A worker that lives long must not use old tokenizers after new ones have been made.
 
     Args:
         tokenizers: folder of the tokenizers.
-        aligner: file of the aligner. Empty means that pairs are not aligned.
+        aligner: file of the aligner. None means that pairs are not aligned.
     """
     folder = Path(tokenizers)
     found = [(folder / name).stat() for name in files_of(folder)]
-    if aligner:
+    if aligner is not None:
         found.append(Path(aligner).stat())
     return _encoder_of(folder, aligner, tuple((file.st_mtime_ns, file.st_size) for file in found))
 
 
 @lru_cache(maxsize=1)
-def _encoder_of(folder: Path, aligner: str, stamps: tuple[tuple[int, int], ...]) -> PairEncoder:
+def _encoder_of(folder: Path, aligner: str | None, stamps: tuple[tuple[int, int], ...]) -> PairEncoder:
     """Return the encoder, cached: a worker encodes many shards with the same tokenizers."""
-    return PairEncoder(Tokenizers.load(folder), Aligner.load(Path(aligner)) if aligner else None)
+    return PairEncoder(Tokenizers.load(folder), Aligner.load(Path(aligner)) if aligner is not None else None)

@@ -8,6 +8,9 @@ Each section of a recipe is a module of the same name: `train.seed` is in train.
 - language_codes.py: ISO 639 codes of languages
 - renamed.py: earlier names of options and values
 
+An option of text that is not set is the empty string, and its description says what "Empty means". It is not None,
+because the two have different fingerprints: stored recipes contain the empty string.
+
 The same object is the YAML recipe, the form in the Prefect UI, the input of every stage, the configuration that
 `torchrun` receives and the parameters that MLflow logs. Paths on this machine, server addresses and secrets are
 settings (`flows.settings`), never configuration. This package imports neither torch nor any other slow module.

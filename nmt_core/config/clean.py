@@ -41,16 +41,18 @@ class CleanConfig(FilterConfig):
     overrides: tuple[FilterOverride, ...] = ()
     """Different thresholds for some corpora or language pairs."""
     source_word_list: str = ""
-    """Path of a file of words or phrases, one a line. A pair whose source side contains one is dropped."""
+    """Path of a file of words or phrases, one a line. A pair whose source side contains one is dropped.
+    Empty means none."""
     target_word_list: str = ""
-    """Path of a file of words or phrases, one a line. A pair whose target side contains one is dropped."""
+    """Path of a file of words or phrases, one a line. A pair whose target side contains one is dropped.
+    Empty means none."""
     scores: tuple[ScoreRule, ...] = ()
     """Scores of each pair, from three kinds of scorers: the built-in `cross-entropy-difference`, which measures how
     much more a pair is like the text of `in_domain` than like the text as a whole; functions, such as embedding
     similarity; and programs, such as bicleaner-ai."""
     in_domain: str = Field("", pattern="^[A-Za-z0-9._-]*$")
     """Text of the desired domain, for `cross-entropy-difference`: the name of a training corpus or of a dev set, but
-    not of a test set."""
+    not of a test set. Empty means that there is none."""
     in_domain_pairs: int = Field(100_000, ge=1_000)
     """Maximum number of pairs of `in_domain` from which language models are learned. As many are drawn from all
     training corpora."""
@@ -60,7 +62,8 @@ class CleanConfig(FilterConfig):
     """Identifier of languages in place of the built-in ones: `fasttext`, which reads a model file such as GlotLID's, an
     entry point of the group `nmt_pipeline.identifiers`, or module:function. Empty means the built-in identifiers."""
     identifier_model: str = later("")
-    """Path of the model file that `identifier` reads. The contents of the file are part of the fingerprint."""
+    """Path of the model file that `identifier` reads. The contents of the file are part of the fingerprint. Empty means
+    that it reads none."""
     max_other_language_share: Share = later(0.5)
     """Refuse a corpus if more than this share of its pairs, of those whose language was identified, has a side in one
     and the same other language. Then `languages` is wrong, or identification is. 1 refuses none."""

@@ -61,11 +61,12 @@ class ParallelCorpus(Section):
     """Short name of the corpus, used in reports, in `mix` and in the names of scores."""
     address: str = ""
     """Address of both sides: opus:NAME/VERSION (or opus:NAME/VERSION/en-pt_BR), mtdata:ID, sacrebleu:SET/PAIR,
-    hf:ORG/NAME@REVISION, an https:, s3:, gs: or file: address, a path, a folder, or a pattern with * in it."""
+    hf:ORG/NAME@REVISION, an https:, s3:, gs: or file: address, a path, a folder, or a pattern with * in it. Empty means
+    that `source` and `target` name a file each."""
     source: str = ""
-    """Address of the source side, if it is a separate file."""
+    """Address of the source side, if it is a separate file. Empty means that `address` has both sides."""
     target: str = ""
-    """Address of the target side, if it is a separate file."""
+    """Address of the target side, if it is a separate file. Empty means that `address` has both sides."""
     sha256: Sha256 = ""
     """Expected sha256 of the file at `address`, if it is a single file. Empty means that it is not checked."""
     source_sha256: Sha256 = ""
@@ -168,14 +169,16 @@ class CorpusConfig(Section):
     on_bad_corpus: Literal["fail", "skip"] = "fail"
     """Reaction to a training corpus that cannot be fetched or read: stop, or report it and continue without it."""
     mirror: str = ""
-    """Folder to search before any address is fetched: by file name, or by content if a sha256 is known."""
+    """Folder to search before any address is fetched: by file name, or by content if a sha256 is known. Empty means
+    none."""
     offline: bool = False
     """Fetch nothing from the network. A file that is neither in the mirror nor downloaded already is an error."""
     lock: str = ""
     """File that records the sha256 of each file when it is first fetched. Later fetches must match it. Empty means a
     file beside the recipe's file, and none for a recipe that comes with the package."""
     licence: str = ""
-    """Licence for the model card, for corpora that have no `licence` and whose address has no known one."""
+    """Licence for the model card, for corpora that have no `licence` and whose address has no known one. Empty means
+    that it is unknown."""
 
     @model_validator(mode="after")
     def _has_text(self) -> "CorpusConfig":

@@ -66,12 +66,13 @@ class Metric(Section):
     """Program that judges translations. It reads one JSON object a line, with `source`, `translation` and `reference`,
     and writes one number a line. It runs without a shell, once for each test set. The score is the mean of its numbers.
     The contents of the files that the command names, including the program, are part of the fingerprint. A program
-    that fails is left out of the scores with its reason, and stops nothing else."""
+    that fails is left out of the scores with its reason, and stops nothing else. Empty means a metric of sacreBLEU."""
     version: str = Field("", max_length=60)
-    """Version of the program, for the signature of its score. A new version evaluates anew."""
+    """Version of the program, for the signature of its score. A new version evaluates anew. Empty means
+    that it is not named."""
     checkpoint: str = ""
     """Path of the model that the program uses, a file or a folder. Its hash is in the signature and in the fingerprint.
-    The command must name the model itself."""
+    The command must name the model itself. Empty means that no model is hashed."""
     factor: float = Field(1.0, gt=0)
     """Factor by which the numbers of the program are multiplied, such as 100 for numbers from 0 to 1."""
     max_seconds: float = Field(3_600, gt=0)

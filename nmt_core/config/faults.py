@@ -68,6 +68,8 @@ def explain_fault(detail: ErrorDetails) -> str:
     problem = problem_of(detail)
     if detail["type"] == "value_error" and isinstance(detail["input"], (Mapping, BaseModel)):
         return f"{path} {problem}".strip()
+    if detail["input"] is None:  # a key of YAML without a value
+        return f"{path} has no value: {problem}: write one, or remove the key"
     return f"{path}={shown(detail['input'], _MOST_SHOWN)}: {problem}"
 
 

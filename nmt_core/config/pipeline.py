@@ -29,7 +29,7 @@ class PipelineConfig(Section):
     name: str = Field(pattern="^[A-Za-z0-9._-]+$")
     """Short name of the recipe."""
     description: str = ""
-    """Description of the recipe, in a line or two."""
+    """Description of the recipe, in a line or two. Empty means none."""
     languages: LanguagesConfig = LanguagesConfig()
     corpus: CorpusConfig
     clean: CleanConfig = CleanConfig()

@@ -16,7 +16,7 @@ class RoundsConfig(Section):
     for Neural Machine Translation"). 0 trains the model of this recipe alone."""
     other_direction: str = later("")
     """Recipe of the model of the other direction, by name or path. Parts of `synthesis` in both recipes name the newest
-    model of the respective other direction as `teachers: reverse`."""
+    model of the respective other direction as `teachers: reverse`. Empty means that there are no rounds."""
 
     @model_validator(mode="before")
     @classmethod

@@ -45,9 +45,9 @@ class SearchConfig(Section):
     allow_unknown: bool = True
     """True if a translation may contain <unk>. Otherwise the next likeliest piece takes its place."""
     source_prefix: str = ""
-    """Text put before each source, such as the tag of a language: <2de>."""
+    """Text put before each source, such as the tag of a language: <2de>. Empty means none."""
     target_prefix: str = ""
-    """Text with which every translation begins. Its tokens do not count in the score."""
+    """Text with which every translation begins. Its tokens do not count in the score. Empty means none."""
     temperature: float = Field(1.0, ge=1e-6, le=100)
     """Sampling temperature, by which log-probabilities are divided. Below 1, likely tokens become more likely. The
     minimum always draws the likeliest token."""

@@ -24,7 +24,7 @@ class TokenizerConfig(Section):
     """Vocabulary to reuse instead of learning one: from a registered model (`models:/NAME@ALIAS` or
     `models:/NAME/VERSION`), an artifact (`tokenizer/FINGERPRINT`), or a folder, such as a bundle. The other options of
     `tokenizer` then have no effect, except `user_symbols`, which the vocabulary must contain, `sample_pairs` and
-    `seed`."""
+    `seed`. Empty means that a vocabulary is learned."""
     kind: Pieces = "bpe"
     """Kind of the pieces: byte-pair encoding, a unigram model, single characters, or the most frequent words (all
     others become <unk>)."""

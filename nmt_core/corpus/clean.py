@@ -306,11 +306,11 @@ class _Cleaning:
         return f"{self.scratch}/{name}{suffix}"
 
 
-def _swapped(judged: _Judged, most: float) -> str:
-    """Return an error message if more than the share `most` of the pairs has swapped languages, or an empty string."""
+def _swapped(judged: _Judged, most: float) -> str | None:
+    """Return an error message if more than the share `most` of the pairs has swapped languages, or None."""
     looked_at, swapped = judged.tally.looked_at, judged.tally.swapped
     if swapped < _FEWEST_SWAPPED or swapped <= looked_at * most:
-        return ""
+        return None
     return (
         f"corpus {judged.corpus.name}: in {swapped:,} of {looked_at:,} sampled pairs, the source side is in the target "
         "language and the target side in the source language: swap `source` and `target`, correct `languages`, or "
@@ -318,8 +318,8 @@ def _swapped(judged: _Judged, most: float) -> str:
     )
 
 
-def _in_another_language(judged: _Judged, languages: LanguagesConfig, clean: CleanConfig) -> str:
-    """Return an error message if too many of the pairs have a side in one and the same other language."""
+def _in_another_language(judged: _Judged, languages: LanguagesConfig, clean: CleanConfig) -> str | None:
+    """Return an error message if too many of the pairs have a side in one and the same other language, or None."""
     for side, expected in languages_by_side(languages).items():
         counts: Counter[str] = getattr(judged.tally, f"{side}_languages")
         refused: Counter[str] = getattr(judged.tally, f"{side}_refused")
@@ -333,7 +333,7 @@ def _in_another_language(judged: _Judged, languages: LanguagesConfig, clean: Cle
                 "after all, set clean.min_language_probability to 0 for this corpus in clean.overrides, or raise "
                 "clean.max_other_language_share"
             )
-    return ""
+    return None
 
 
 def _order(config: PipelineConfig) -> list[str]:

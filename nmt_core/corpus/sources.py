@@ -1,4 +1,4 @@
-"""Compute the identity of a download artifact: everything that decides its text.
+"""Resolve the corpora of a recipe to files, and compute from these the identity of `download`.
 
 A file is identified by its content. The fingerprint of `download` holds the sha256 of a file if the recipe pins it, the
 lock file remembers it, or the file is on this machine. The same text from an address or from a mirror is then the same

@@ -1,4 +1,4 @@
-"""Read XML as a list of events with their places in the text, so that parts of it can be replaced.
+"""Read XML as a list of events with their places in the text, and write what replaces them.
 
 Nothing outside the file is loaded, and a file that declares its own entities is refused, as in `formats.markup`.
 """

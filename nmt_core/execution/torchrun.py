@@ -83,8 +83,8 @@ class Rendezvous:
     """Address (host:port) of the node that hosts the rendezvous."""
     job_id: str = "none"
     """Id of the job: equal on all of its nodes, and different from the ids of other jobs."""
-    local_address: str = ""
-    """Address at which the other nodes reach this one. Empty means the address of its host name."""
+    local_address: str | None = None
+    """Address at which the other nodes reach this one. None means the address of its host name."""
 
 
 def torchrun_command(

@@ -68,7 +68,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundTranslation:
     """Translation that the search has found."""
 
     text: str
@@ -89,7 +89,7 @@ class Explanation:
     source: tuple[Token, ...]
     """Tokens of the source, with the end mark."""
     steps: tuple[Step, ...]
-    found: tuple[Found, ...]
+    found: tuple[FoundTranslation, ...]
     """Translations that the search has found, best first."""
     tree: tuple[Node, ...]
     maps: AttentionMaps
@@ -190,9 +190,9 @@ def _steps(stepper: Stepper, source_1S: Ints, best: Hypothesis, target: Tokenize
     return tuple(steps)
 
 
-def _found(text: str, one: Hypothesis, search: SearchConfig, given: int) -> Found:
+def _found(text: str, one: Hypothesis, search: SearchConfig, given: int) -> FoundTranslation:
     penalty = length_penalty(len(one.ids) + (not one.cut) - given, search.length_penalty)
-    return Found(text, one.score * penalty, penalty, one.score)
+    return FoundTranslation(text, one.score * penalty, penalty, one.score)
 
 
 def _of_one(maps: AttentionMaps) -> AttentionMaps:

@@ -88,11 +88,11 @@ class Gates:
             with_list = check_parity(listed, self._stepper(graphs, "cpu", listed=True), sources, self.config)
         return replace(parity, max_difference=max(parity.max_difference, with_list.max_difference))
 
-    def refuse_unscored(self, graphs: Path, precision: Precision) -> str:
+    def refuse_unscored(self, graphs: Path, precision: Precision) -> str | None:
         """Compare greedy search with scores and without.
 
         Returns:
-            The reason why the step without scores must not be published, or an empty string.
+            The reason why the step without scores must not be published, or None.
         """
         scored, unscored = (
             OnnxStepper(graphs, self.model.vocab_size, "cpu", step) for step in (STEP_FILE, UNSCORED_STEP_FILE)
@@ -104,7 +104,7 @@ class Gates:
                 "scores: many tokens are as likely as the likeliest, as in a model that is hardly trained. With this "
                 "model, greedy search always computes scores, which takes longer"
             )
-        return self.refused.get(f"{precision} without scores", "")
+        return self.refused.get(f"{precision} without scores")
 
     def degrees(self, precision: Precision) -> tuple[str, ...]:
         """Return the names of the ways to make a precision, from the fastest to the most exact. See `kernels`."""
@@ -117,8 +117,8 @@ class Gates:
             return Int8Kernels(self.model, self._ranges, cache_in_int8=degree != FP32_CACHE)
         return onnx_kernels(copy.deepcopy(self.model).half() if precision == "fp16" else self.model)
 
-    def cannot_make(self, precision: Precision) -> str:
-        """Return the reason why there can be no graphs in this precision, or an empty string."""
+    def cannot_make(self, precision: Precision) -> str | None:
+        """Return the reason why there can be no graphs in this precision, or None."""
         if precision == "int8" and isinstance(self.model, RecurrentModel):
             self.refused[precision] = (
                 "int8 graphs are made for Transformers only: a recurrent network passes its state through every step, "
@@ -133,7 +133,7 @@ class Gates:
                     "larger numbers. On GPUs the model uses fp32. A smaller train.learning_rate_scale may keep the "
                     "numbers small"
                 )
-        return self.refused.get(precision, "")
+        return self.refused.get(precision)
 
     @cached_property
     def _ranges(self) -> Ranges:
@@ -158,8 +158,8 @@ class Gates:
         self.bleu[name] = round(self._statistics[name].score, 4)
         self.tokens_per_second[name], self.devices[name] = round(rate, 1), device
 
-    def refuse(self, folder: Path, precision: Precision, degree: str = "") -> str:
-        """Measure a precision. Return the reason why it must not be published in this degree, or an empty string."""
+    def refuse(self, folder: Path, precision: Precision, degree: str = "") -> str | None:
+        """Measure a precision. Return the reason why it must not be published in this degree, or None."""
         self.measure(folder, precision)
         reason = self._lost(precision, "fp32")
         if reason and degree == INT8_CACHE:  # a more exact degree follows, which gets the name of the precision
@@ -167,14 +167,14 @@ class Gates:
         self.refused |= {f"{precision}, {degree}" if degree == INT8_CACHE else precision: reason} if reason else {}
         return reason
 
-    def refuse_shortlist(self, folder: Path, precisions: Sequence[Precision]) -> str:
-        """Measure the shortlist in these precisions. Return the reason not to publish it, or an empty string."""
+    def refuse_shortlist(self, folder: Path, precisions: Sequence[Precision]) -> str | None:
+        """Measure the shortlist in these precisions. Return the reason not to publish it, or None."""
         for precision in precisions:
             self.measure(folder, precision, listed=True)
             if reason := self._lost(with_shortlist(precision), precision):
                 remedy = "raise export.shortlist_translations or export.shortlist_frequent"
                 self.refused["shortlist"] = f"{reason}: {remedy}"
-        return self.refused.get("shortlist", "")
+        return self.refused.get("shortlist")
 
     def shortlist_only_on_request(self, precisions: Sequence[Precision]) -> str:
         """Return the reason why a search must not use the measured shortlist unasked, or an empty string."""
@@ -201,12 +201,12 @@ class Gates:
         rates = f"{self.tokens_per_second[instead]:,.0f} tokens/s in place of {self.tokens_per_second[name]:,.0f}"
         return f", users translate {f'with its {FP32_CACHE}' if degree else f'in {instead}'} ({rates})"
 
-    def _lost(self, name: str, before: str) -> str:
-        """Return the reason why one measurement loses too much BLEU against another, or an empty string."""
+    def _lost(self, name: str, before: str) -> str | None:
+        """Return the reason why one measurement loses too much BLEU against another, or None."""
         loss = self.changes[name] = change(self._statistics[before], self._statistics[name])
         problem = too_much(loss, self.config)
         what = f"BLEU on {len(self._judged.sources):,} dev sentences is {self.bleu[name]:.2f}, {loss} against {before}"
-        return f"{what}; {problem}" if problem else ""
+        return f"{what}; {problem}" if problem else None
 
     def _call(self, name: str, new: str) -> None:
         """Rename a measurement."""

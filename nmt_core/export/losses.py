@@ -32,8 +32,8 @@ def change(before: SentenceStatistics, after: SentenceStatistics) -> Change:
     return Change(difference=comparison.difference, low=comparison.low, high=comparison.high)
 
 
-def too_much(change: Change, config: ExportConfig) -> str:
-    """Return the reason why a loss is too large, or an empty string.
+def too_much(change: Change, config: ExportConfig) -> str | None:
+    """Return the reason why a loss is too large, or None.
 
     A loss counts if it is significant and exceeds `max_bleu_loss`, so that the noise of a thousand sentences refuses
     nothing. On few sentences no loss is significant, so `bleu_loss_bound` counts in any case.
@@ -43,4 +43,4 @@ def too_much(change: Change, config: ExportConfig) -> str:
         return f"the loss exceeds export.bleu_loss_bound={bound:g}"
     if change.high < 0 and loss > config.max_bleu_loss:
         return f"the loss is significant and exceeds export.max_bleu_loss={config.max_bleu_loss:g}"
-    return ""
+    return None

@@ -2,7 +2,8 @@
 
 Where PyTorch has no such operator, `operator` writes it into the graph. Such parts can be recorded, but not run. ONNX
 Runtime's ContribOperators.md describes the operators of the domain com.microsoft. They were chosen by measurement on a
-CPU (`benchmarks/translate.py`). The project's own tests have run none of them on CUDA.
+CPU (`benchmarks/translate.py`). The project's own tests have run none of them on CUDA, where `search/agreement.py`
+compares them with the CPU.
 
 Letters in names of tensors: as in `models/kernels.py`; W blocks of the vocabulary, E tokens of a block.
 """

@@ -19,7 +19,7 @@ from nmt_core.jobs.chunk import schema_of
 from nmt_core.jobs.documents import Target, require_document, write_document
 from nmt_core.jobs.folder import Parts
 from nmt_core.jobs.inputs import UNREADABLE
-from nmt_core.jobs.kept import ALL, KeptColumns
+from nmt_core.jobs.kept_columns import ALL, KeptColumns
 from nmt_core.jobs.order import Chunk, ModelVersion, Order, Plan
 from nmt_core.jobs.unreadable import Origin, noting
 from nmt_core.jobs.writers import COLUMNS, aligned_suffix, columns_of, has_second_file, require_output_for, writing

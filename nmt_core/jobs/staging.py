@@ -16,7 +16,7 @@ from nmt_core.formats.single import Cell, Columns, kind_by_name
 from nmt_core.jobs.documents import document_cells
 from nmt_core.jobs.folder import Parts
 from nmt_core.jobs.inputs import open_input, require_unchanged
-from nmt_core.jobs.kept import kept_reader
+from nmt_core.jobs.kept_columns import kept_reader
 from nmt_core.jobs.order import Chunk, Order
 from nmt_core.jobs.reading import cells_of
 from nmt_core.store import storage

@@ -24,7 +24,7 @@ from nmt_core.errors import ConfigError
 from nmt_core.formats import Kind
 from nmt_core.jobs.chunk import schema_of
 from nmt_core.jobs.inputs import ALIGNED
-from nmt_core.jobs.kept import KeptColumns
+from nmt_core.jobs.kept_columns import KeptColumns
 from nmt_core.store import storage
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from nmt_core.batches.layout import Layout, Packed, Padded
 
 if torch.cuda.is_available():  # importing Triton's kernels takes seconds
-    from nmt_core.models.cuda.attention import attend_packed, fits
+    from nmt_core.models.cuda.attention import attend_packed, attend_packed_self, fits
 
 
 def attend(
@@ -43,12 +43,40 @@ def attend(
     """
     queries = queries or keys
     if not isinstance(queries, Padded) and not isinstance(keys, Padded):
-        if q.device.type == "cuda" and isinstance(queries, Packed) and isinstance(keys, Packed) and fits(q, v):
+        has_kernel = q.device.type == "cuda" and fits(q.dtype, q.shape[-1], v.shape[-1])
+        if has_kernel and isinstance(queries, Packed) and isinstance(keys, Packed):
             return attend_packed(q, k, v, queries.sentence_N, queries.starts, keys.sentence_N, keys.starts, causal)
         (q_BTHD, _), (k_BSHD, padded), (v_BSHD, _) = queries.unpack(q), keys.unpack(k), keys.unpack(v)
         return queries.pack(_attend_padded(q_BTHD, k_BSHD, v_BSHD, padded, causal=causal))
     assert isinstance(keys, Padded) and isinstance(queries, Padded)
     return _attend_padded(q, k, v, keys, causal=causal)
+
+
+def attend_self(
+    projected_P: Tensor, widths: tuple[int, int, int], num_heads: int, layout: Layout, *, causal: bool = False
+) -> Tensor:
+    """Return `attend` for a sequence that attends to itself, whose queries, keys and values are side by side.
+
+    Args:
+        projected_P: queries of all heads, keys of all heads, and values of all heads, [..., P].
+        widths: columns of the queries, of the keys and of the values.
+        num_heads: number of heads.
+        layout: layout of the sequence.
+        causal: True if token t sees tokens 0..t only.
+
+    Returns:
+        Attended values, [..., H, D].
+    """
+    has_kernel = projected_P.device.type == "cuda" and fits(
+        projected_P.dtype, widths[0] // num_heads, widths[2] // num_heads
+    )
+    if has_kernel and isinstance(layout, Packed):
+        qkv_N3HD = projected_P.view(len(projected_P), 3, num_heads, -1)
+        return attend_packed_self(qkv_N3HD, layout.sentence_N, layout.starts, causal)
+    q_HD, k_HD, v_HD = (
+        x_P.view(*x_P.shape[:-1], num_heads, -1) for x_P in torch.split(projected_P, list(widths), dim=-1)
+    )
+    return attend(q_HD, k_HD, v_HD, layout, causal=causal)
 
 
 def _attend_padded(q_BTHD: Tensor, k_BSHD: Tensor, v_BSHD: Tensor, keys: Padded, *, causal: bool) -> Tensor:

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from nmt_core.batches.layout import Layout, Padded
 from nmt_core.config import ModelConfig
-from nmt_core.models.attention import attend
+from nmt_core.models.attention import attend, attend_self
 
 if torch.cuda.is_available():  # importing Triton's kernels takes seconds
+    from nmt_core.models.cuda.feed_forward import linear_relu
     from nmt_core.models.cuda.residual import normed_residual
 
 _DRAWS = 2**16
@@ -30,6 +31,11 @@ def residual_dtype(device: torch.device) -> torch.dtype:
     if device.type == "cuda" and torch.is_autocast_enabled("cuda"):
         return torch.get_autocast_dtype("cuda")
     return torch.float32
+
+
+def _has_kernels(x: Tensor) -> bool:
+    """Return True for a tensor of half precision on a GPU, for which `nmt_core.models.cuda` has kernels."""
+    return x.device.type == "cuda" and x.dtype in {torch.bfloat16, torch.float16}
 
 
 def sinusoidal_positions(length: int, d_model: int) -> Tensor:
@@ -89,10 +95,12 @@ class SelfAttention(nn.Module):
 
     def forward(self, x_M: Tensor, layout: Layout, turns_D: Tensor | None = None, *, causal: bool = False) -> Tensor:
         """Map [..., M] to [..., M]. `turns_D` are rotary positions (see `rotated`)."""
-        q_HD, k_HD, v_HD = self.project(x_M)
-        if turns_D is not None:
-            q_HD, k_HD = rotated(q_HD, turns_D), rotated(k_HD, turns_D)
-        output: Tensor = self.output(join_heads(attend(q_HD, k_HD, v_HD, layout, causal=causal)))
+        if turns_D is None:
+            attended_HD = attend_self(self.query_key_value(x_M), self.widths, self.num_heads, layout, causal=causal)
+        else:
+            q_HD, k_HD, v_HD = self.project(x_M)
+            attended_HD = attend(rotated(q_HD, turns_D), rotated(k_HD, turns_D), v_HD, layout, causal=causal)
+        output: Tensor = self.output(join_heads(attended_HD))
         return output
 
 
@@ -219,7 +227,11 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [..., M] to [..., M]."""
-        output: Tensor = self.outer(self.activate(self.inner(x)))
+        if self.activation == "relu" and _has_kernels(x):
+            activated = linear_relu(x, self.inner.weight.to(x.dtype), self.inner.bias.to(x.dtype))
+        else:
+            activated = self.activate(self.inner(x))
+        output: Tensor = self.outer(activated)
         return output
 
 
@@ -238,20 +250,18 @@ class Residual(nn.Module):
 
     def enter(self, x: Tensor) -> Tensor:
         """Return the input of the sub-layer."""
-        normed: Tensor = self.norm(x) if self.pre_norm else x
-        return normed
+        return self.norm(x).to(x.dtype) if self.pre_norm else x  # under autocast a norm returns fp32 for any input
 
     def leave(self, x: Tensor, output: Tensor) -> Tensor:
         """Return the input of the next sub-layer, from the input and the output of this one."""
-        is_half = x.dtype in {torch.bfloat16, torch.float16}
-        if not self.pre_norm and x.device.type == "cuda" and is_half and x.dtype == output.dtype:
+        if not self.pre_norm and _has_kernels(x) and x.dtype == output.dtype:
             probability = self.dropout.p if self.training else 0.0
             return normed_residual(x, output, self.norm.weight, self.norm.bias, probability, self.norm.eps)
         summed: Tensor = x + self.dropout(output)
         if self.pre_norm:
             return summed
         normed: Tensor = self.norm(summed)
-        return normed.to(x.dtype)  # under autocast a norm returns fp32 for any input
+        return normed.to(x.dtype)
 
 
 class EncoderLayer(nn.Module):

@@ -42,20 +42,20 @@ def _packaged() -> dict[str, Traversable]:
     return {entry.name.removesuffix(".yaml"): entry for entry in entries if entry.name.endswith(".yaml")}
 
 
-def load_recipe(recipe: str, overrides: Iterable[str] = (), text_of: str = "") -> PipelineConfig:
+def load_recipe(recipe: str, overrides: Iterable[str] = (), text_of: str | None = None) -> PipelineConfig:
     """Read a recipe by name or path, apply `section.key=value` overrides, and validate the result.
 
     Args:
         recipe: name or path.
         overrides: values that replace the recipe's values.
-        text_of: another recipe, whose sections `TEXT` replace the same sections of this one.
+        text_of: another recipe, whose sections `TEXT` replace the same sections of this one, or None.
 
     Raises:
         ConfigError: the recipe does not exist or is not YAML, or a key or a value is wrong. The message names every
             wrong place.
     """
     values = _read(recipe)
-    if text_of:
+    if text_of is not None:
         text_values = _read(text_of)
         values = {section: value for section, value in values.items() if section not in TEXT}
         values |= {section: text_values[section] for section in TEXT if section in text_values}

@@ -14,21 +14,21 @@ _WITHOUT_SPACES = frozenset(
 )
 
 
-def pieces_of(line: str, tokenizer: Tokenizer, limit: int) -> list[list[int]]:
-    """Return the ids of each sentence of a line, in order.
+def parts_of(line: str, tokenizer: Tokenizer, limit: int) -> list[list[int]]:
+    """Return the ids of each part of a line, in order: its sentences, or parts of a longer one.
 
     A sentence of more than `limit` tokens is split into parts. Every token of the line is in one part. Abbreviations
     may be taken for ends of sentences.
     """
-    pieces: list[list[int]] = []
+    parts: list[list[int]] = []
     for ids in tokenizer.encode(by_punctuation(line)):
         while len(ids) > limit:
             end = _end_of_words(ids, tokenizer, limit)
-            pieces.append(ids[:end])
+            parts.append(ids[:end])
             ids = ids[end:]
         if ids:
-            pieces.append(ids)
-    return pieces
+            parts.append(ids)
+    return parts
 
 
 def by_punctuation(line: str) -> list[str]:

@@ -4,7 +4,6 @@ Letters: N counts copies.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 import onnxruntime
@@ -31,6 +30,7 @@ class Buffers:
         self._values, self._device, self._copying = values, device, copying
         self._shapes = [value.shape() for value in values]
         self._is_whole = True
+        self._binding: onnxruntime.IOBinding | None = None
 
     def bind(self, binding: onnxruntime.IOBinding, names: Sequence[str], *, as_outputs: bool = False) -> None:
         """Bind the tensors to inputs of a graph with these names, or to its outputs."""
@@ -47,16 +47,15 @@ class Buffers:
         rows_N, over_N = copies
         if not rows_N.size or not self._values:
             return
-        self._bound_to_copy.bind_cpu_input("rows", rows_N)
-        self._bound_to_copy.bind_cpu_input("over", over_N)
-        self._copying.run_with_iobinding(self._bound_to_copy)
+        # On a CPU a binding can be used as long as the tensors exist. On another device it may hold copies of them.
+        if self._binding is None or self._device != "cpu":
+            self._binding = self._bound_to_copy()
+        self._binding.bind_cpu_input("rows", rows_N)
+        self._binding.bind_cpu_input("over", over_N)
+        self._copying.run_with_iobinding(self._binding)
 
-    @cached_property
     def _bound_to_copy(self) -> onnxruntime.IOBinding:
-        """Binding of the copying graph to all rows, including those that have left.
-
-        It can be used as long as the tensors exist.
-        """
+        """Bind the copying graph to all rows, including those that have left."""
         binding = self._copying.io_binding()
         for one, value in zip(self._copying.get_inputs()[2:], self._values, strict=True):
             binding.bind_ortvalue_input(one.name, value)

@@ -109,7 +109,7 @@ def _load_cuda() -> None:
     """Load the CUDA and cuDNN libraries that pip installed outside of the search path (`onnxruntime.preload_dlls`).
 
     A process that has imported PyTorch with the same CUDA has loaded them already. A machine that only translates has
-    no PyTorch. This has not been run on a GPU yet.
+    no PyTorch.
     """
     # It prints the libraries that it misses, but standard output is for translations.
     with contextlib.redirect_stdout(io.StringIO()):

@@ -152,14 +152,16 @@ class OnnxDecoding:
     def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
         """Read one token per row (see `search.step.Decoding`)."""
         self._follow(parents_R)
-        if not self.is_bound:
+        stepper = self.stepper
+        # Binding may copy to another device, and a step would read what was there when it was bound.
+        binds_anew = stepper.device != "cpu"
+        if binds_anew or not self.is_bound:
             self._bind(len(tokens_R))
         place_R = self.places.of_row_R
         self.token_R[place_R] = tokens_R
         self.position_1[0] = self.positions
-        stepper = self.stepper
-        if stepper.device != "cpu":
-            self._bind_read()  # binding copies to the device, so without it the step would read old values
+        if binds_anew:
+            self._bind_read()
         stepper.step.run_with_iobinding(self.binding)
         if not stepper.writes_in_place:
             present = self.binding.get_outputs()[-len(stepper.present) :]

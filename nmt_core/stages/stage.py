@@ -141,20 +141,23 @@ class Stage:
     """Stages whose artifacts this stage reads."""
     run: str
     """Name of the `RunFunction`, as `module:function`, so that it is imported only when it is needed."""
-    identity: str = ""
-    """Name of a function that returns the configuration's part of the identity, as `module:function`. Empty means that
+    identity: str | None = None
+    """Name of a function that returns the configuration's part of the identity, as `module:function`. None means that
     the sections are used unchanged."""
     resumable: bool = False
     """True if `run` resumes from what a killed run left in `out`."""
-    needed_by: str = ""
-    """Option without which a recipe has no such stage, as `section.option`. Empty means that every recipe has it."""
-    replaces: str = ""
-    """Earlier stage whose artifact later stages read no more: they read the artifact of this stage under its name."""
+    needed_by: str | None = None
+    """Option without which a recipe has no such stage, as `section.option`. None means that every recipe has it."""
+    replaces: str | None = None
+    """Earlier stage whose artifact later stages read no more: they read the artifact of this stage under its name.
+    None means that it replaces no stage."""
 
     def is_part_of(self, config: PipelineConfig) -> bool:
         """Return True if a run of this recipe makes the stage."""
+        if self.needed_by is None:
+            return True
         section, _, option = self.needed_by.partition(".")
-        return not section or bool(getattr(getattr(config, section), option))
+        return bool(getattr(getattr(config, section), option))
 
     def load(self) -> RunFunction:
         """Import the function that does the work."""
@@ -168,7 +171,7 @@ class Stage:
             inputs: fingerprint of each input, by the name of the stage that made it.
         """
         own = restrict(config, self.sections)
-        if self.identity:
+        if self.identity is not None:
             values = cast(ConfigIdentity, _load(self.identity))(own)
         else:
             values = {name: getattr(own, name).model_dump(mode="json") for name in self.sections}

@@ -113,7 +113,7 @@ def makers_of_inputs(stage: Stage, config: PipelineConfig) -> dict[str, str]:
     for earlier in stages_of(config):
         if earlier.name == stage.name:
             break
-        if earlier.replaces:
+        if earlier.replaces is not None:
             makers[earlier.replaces] = earlier.name
     return {need: makers[need] for need in stage.needs}
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sentencepiece import sentencepiece_model_pb2
 
-from nmt_core.tokenizer.sampling import WordSampler
+from nmt_core.tokenizer.subword_sampling import WordSampler
 from nmt_core.tokenizer.tokenizer import SPACE_MARK, WRITTEN_MARK, Tokenizer
 
 _DRAWS_OF_A_WORD = 32

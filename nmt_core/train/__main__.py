@@ -89,7 +89,7 @@ def _require_progress(folder: Path, world: World, saved_update: int) -> None:
         StageError: the restart limit is reached.
     """
     restarts = max(int(count) for (count,) in world.gather([os.environ.get(_RESTARTS, "0")]))
-    problem = restart_limit_reached(folder, saved_update, restarts) if world.is_first else ""
+    problem = restart_limit_reached(folder, saved_update, restarts) if world.is_first else None
     if problem := world.agree(problem):
         raise StageError(problem)
 

@@ -91,7 +91,7 @@ class CheckpointFolder:
         of_first, *of_others = self._of_each(self._missing(path, files))
         if of_first:
             raise DamagedError(of_first)
-        if unseen := next(filter(None, of_others), ""):
+        if unseen := next(filter(None, of_others), None):
             raise StageError(
                 f"checkpoint {int(path.name):,}: {unseen} on a node after {_SECONDS_UNTIL_SEEN:.0f} s, and complete on "
                 "the first: check that all nodes share the file system of NMT_HOME, then run the same command again"
@@ -99,7 +99,7 @@ class CheckpointFolder:
         # The index is left out: reading it has checked it.
         mine = sorted(files.keys() - {_METADATA})[self._world.rank :: self._world.size]
         damages = (diagnose(path / name, files[name].content) for name in mine)
-        if damage := next(filter(None, self._of_each(next(filter(None, damages), ""))), ""):
+        if damage := next(filter(None, self._of_each(next(filter(None, damages), None))), None):
             raise DamagedError(damage)
 
     def read(self, state: dict[str, Any], path: Path) -> None:
@@ -124,9 +124,9 @@ class CheckpointFolder:
         versions = self._world.agree(other_versions(path) if self._world.is_first else "")
         return OtherVersionsError(problem, versions) if versions else DamagedError(problem)
 
-    def _of_each(self, problem: str) -> list[str]:
-        """Return the problem of each process, by rank. Called by every process with its own."""
-        return [gathered for (gathered,) in self._world.gather([problem])]
+    def _of_each(self, problem: str | None) -> list[str]:
+        """Return the problem of each process, by rank, empty if it has none. Called by every process with its own."""
+        return [gathered for (gathered,) in self._world.gather([problem or ""])]
 
     @staticmethod
     def leave_out(path: Path) -> None:
@@ -134,8 +134,8 @@ class CheckpointFolder:
         with suppress(FileNotFoundError):
             (path / _METADATA).rename(path / _LEFT_OUT)
 
-    def _missing(self, path: Path, files: dict[str, _Size]) -> str:
-        """Return the first file of a checkpoint that this process does not see completely, or "" if it sees all.
+    def _missing(self, path: Path, files: dict[str, _Size]) -> str | None:
+        """Return the first file of a checkpoint that this process does not see completely, or None if it sees all.
 
         With several nodes, wait up to 90 seconds for the files to appear.
         """
@@ -145,7 +145,7 @@ class CheckpointFolder:
             sizes = ((name, bytes_of(path / name), size.in_all) for name, size in files.items())
             short = next(((name, size, total) for name, size, total in sizes if size < total), None)
             if not short:
-                return ""
+                return None
             if time.monotonic() >= deadline:
                 name, size, total = short
                 return f"{path / name} has {size:,} of {total:,} bytes" if size >= 0 else f"{path / name} is missing"

@@ -53,17 +53,17 @@ class Checksum:
         return cls(size - len(line[0]), line[1].decode(), line[2].decode()) if line else None
 
 
-def damage_of(file: Path) -> str:
-    """Return the damage that a file's own checksum shows, or "" if it shows none."""
+def damage_of(file: Path) -> str | None:
+    """Return the damage that a file's own checksum shows, or None."""
     try:
         checksum = Checksum.read(file)
-        return diagnose(file, checksum.content) if checksum else ""
+        return diagnose(file, checksum.content) if checksum else None
     except OSError as error:
         return f"{file} cannot be read ({error})"
 
 
-def diagnose(file: Path, content: int) -> str:
-    """Return the difference between a file and what was written, or "" if none is known.
+def diagnose(file: Path, content: int) -> str | None:
+    """Return the difference between a file and what was written, or None if none is known.
 
     Args:
         file: a file of a checkpoint.
@@ -73,10 +73,10 @@ def diagnose(file: Path, content: int) -> str:
         checksum = Checksum.read(file)
         if not checksum:
             size = file.stat().st_size
-            return "" if size == content else f"{file} has {size - content:,} bytes too many, and no checksum"
+            return None if size == content else f"{file} has {size - content:,} bytes too many, and no checksum"
         if checksum.content != content:
             return f"{file} has {checksum.content:,} bytes before its checksum, not {content:,}"
-        return "" if _sha256_before_line(file, checksum) == checksum.sha256 else f"{file} differs from its checksum"
+        return None if _sha256_before_line(file, checksum) == checksum.sha256 else f"{file} differs from its checksum"
     except OSError as error:
         return f"{file} cannot be read ({error})"
 

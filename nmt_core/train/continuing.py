@@ -107,8 +107,8 @@ def take_up_another(out: Path, config: TrainConfig, log: Callable[[str], None]) 
     return None
 
 
-def foresee(out: Path, own: Identity, config: TrainConfig) -> str:
-    """Describe the checkpoint that a training would resume from if it began now. Return "" for update 0.
+def foresee(out: Path, own: Identity, config: TrainConfig) -> str | None:
+    """Describe the checkpoint that a training would resume from if it began now. Return None for update 0.
 
     Damage of the checkpoint, and another process that trains in its folder, are noticed only when training begins.
 
@@ -123,7 +123,7 @@ def foresee(out: Path, own: Identity, config: TrainConfig) -> str:
         with suppress(UnfitError, OSError):
             continued = _examine(other, config).continued
             return f"resumes from update {continued.update:,} of {continued.name}"
-    return ""
+    return None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Make the optimizer.
+"""Make the optimizer of a training: Adam, AdamW or Adadelta.
 
 Sources: Vaswani et al. 2017, section 5.3 (Adam), and Zeiler 2012 (Adadelta).
 """

@@ -1,4 +1,4 @@
-"""Read the losses and norms of updates from a GPU one update late.
+"""Read the outcome of each update, its loss and the norm of its gradient, from a GPU one update late.
 
 Reading a number from a GPU waits for all work that was queued before it, and leaves the queue empty. So the loss of an
 update is copied while the next update is being queued, and is read after that.

@@ -1,4 +1,4 @@
-"""Keep the progress of a training."""
+"""Keep the progress of a training: its place in the data, its best validation and its losses, for checkpoints."""
 
 import json
 import math

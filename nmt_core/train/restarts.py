@@ -22,8 +22,8 @@ class _Seen:
     """Number of restarts that `torchrun` had counted by then."""
 
 
-def restart_limit_reached(folder: Path, newest: int, restarts: int) -> str:
-    """Return the reason why another start would not help, or "" if it may. Store the numbers for the next call.
+def restart_limit_reached(folder: Path, newest: int, restarts: int) -> str | None:
+    """Return the reason why another start would not help, or None if it may. Store the numbers for the next call.
 
     Args:
         folder: folder of the run.
@@ -34,10 +34,10 @@ def restart_limit_reached(folder: Path, newest: int, restarts: int) -> str:
     if not seen or newest != seen.newest or restarts < seen.restarts:  # fewer: a new `torchrun` counts from 0
         with suppress(OSError):  # a full disk must not stop training
             write_atomically(folder / _FILE, json.dumps(asdict(_Seen(newest, restarts))))
-        return ""
+        return None
     in_vain = restarts - seen.restarts
     if in_vain <= _MOST_IN_VAIN:
-        return ""
+        return None
     times = counted(in_vain, "time")
     since = f"since the checkpoint of update {newest:,}" if newest >= 0 else "before there was a checkpoint"
     return (

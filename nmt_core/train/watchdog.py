@@ -37,8 +37,8 @@ class LossWindow:
         return max(math.sqrt(self.variance), _LEAST_SHARE_OF_MEAN * abs(self.mean))
 
 
-def diagnose(loss: float, gradient_norm: float, window: LossWindow, length: int, most_deviations: float) -> str:
-    """Return the problem of an update, or "" if it has none.
+def diagnose(loss: float, gradient_norm: float, window: LossWindow, length: int, most_deviations: float) -> str | None:
+    """Return the problem of an update, or None.
 
     Args:
         loss: mean unsmoothed loss of the update, in nats per target token.
@@ -55,7 +55,7 @@ def diagnose(loss: float, gradient_norm: float, window: LossWindow, length: int,
     if most_deviations and window.updates >= length and loss > limit:
         above = (loss - window.mean) / window.deviation
         return f"the loss is {loss:.3f}, {above:.0f} deviations above {window.mean:.3f}, the mean of {length:,} updates"
-    return ""
+    return None
 
 
 class Incidents:

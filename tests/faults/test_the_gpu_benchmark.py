@@ -46,7 +46,7 @@ def assert_sections_ran(out: Path, checks: int, trainings: int) -> None:
 def test_all_its_sections_run(tmp_path: Path) -> None:
     done = run(tmp_path, 1_500)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert_sections_ran(tmp_path, checks=7, trainings=4)
+    assert_sections_ran(tmp_path, checks=8, trainings=4)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gpu.json", "gpu.log"], "nothing else is left"
 
 
@@ -56,7 +56,7 @@ def model(tmp_path: Path, tiny_model: Transformer, tiny_bundle: Path) -> Path:
     folder = tmp_path / "model"
     shutil.copytree(tiny_bundle, folder / "export")
     save_model(tiny_model, str(folder / "model.safetensors"))
-    for name in ("dev.source", "dev.target", "test.source", "test.target"):
+    for name in ("test.source", "test.target"):
         (folder / name).write_text("".join(f"{line}\n" for line in LINES))
     return folder
 
@@ -65,10 +65,10 @@ def model(tmp_path: Path, tiny_model: Transformer, tiny_bundle: Path) -> Path:
 @pytest.mark.cpu(30)
 def test_what_is_not_compiled_runs(tmp_path: Path) -> None:
     """`make nightly` runs the sections that compile as well, and the comparison."""
-    checks = [f"check: {name}" for name in ("attention", "residual", "packed", "20 updates", "FSDP")]
+    checks = [f"check: {name}" for name in ("attention", "residual", "feed-forward", "packed", "20 updates", "FSDP")]
     done = run(tmp_path, 1_500, "--only", *NOT_COMPILED, *checks)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert_sections_ran(tmp_path, checks=5, trainings=2)
+    assert_sections_ran(tmp_path, checks=6, trainings=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gpu.json", "gpu.log"], "nothing else is left"
 
 
@@ -78,7 +78,10 @@ def test_translation_in_half_precision_is_compared(tmp_path: Path, model: Path) 
     out = tmp_path / "out"
     done = run(out, 0, MODEL=str(model))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads((out / "grown.log").read_text())["not_published"] == {}
+    looked_at = json.loads((out / "device.json").read_text())
+    assert [name for name, found in looked_at.items() if isinstance(found, dict) and "error" in found] == []
+    assert looked_at["agreement"] == 0, "the device is the CPU itself"
+    assert max(looked_at["graphs"].values()) == 0 and looked_at["speed, greedy"]["lines"] > 0
     cells = [line.split(" | ") for line in (out / "translate.log").read_text().splitlines()]
     rows = {(row[1], row[2], row[3]): row for row in cells if len(row) == 12}
     for beam in ("4", "1"):
@@ -86,7 +89,7 @@ def test_translation_in_half_precision_is_compared(tmp_path: Path, model: Path) 
         assert float(rows["fp32", beam, "PyTorch eager"][7]) > 0, "how many times as fast ours is"
         assert rows["fp32", beam, "PyTorch eager"][10] == "100.00%"
     names = sorted(path.name for path in out.iterdir())
-    assert names == ["gpu.json", "gpu.log", "grown.log", "translate.log"], "nothing else is left"
+    assert names == ["device.json", "device.log", "gpu.json", "gpu.log", "grown.log", "translate.log"]
 
 
 @pytest.mark.faults

@@ -21,7 +21,7 @@ def champion(registry: Any) -> str:
 
 @pytest.fixture
 def nmt(registry: Any, zygote: Any) -> Callable[..., str]:
-    """Runs a command in that home, and returns what it prints."""
+    """Return a function that runs a command in that home, and returns its output."""
 
     def run(*arguments: str, code: int = 0) -> str:
         prefixes = ("NMT_", "PREFECT_", "MLFLOW_")

@@ -1,3 +1,5 @@
+"""Messages of errors: without passwords, in one short line, and with nouns that agree with their counts."""
+
 import pickle
 import re
 from pathlib import Path

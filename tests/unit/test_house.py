@@ -7,6 +7,7 @@ import nmt_core
 
 ROOT = Path(nmt_core.__file__).parent.parent
 FILES = sorted([*ROOT.glob("nmt_core/**/*.py"), *ROOT.glob("flows/**/*.py")])
+OTHERS = sorted([*ROOT.glob("tests/**/*.py"), *ROOT.glob("benchmarks/**/*.py"), *ROOT.glob("docs/**/*.py")])
 MOST_LINES_OF_A_FUNCTION = 60
 
 
@@ -30,4 +31,6 @@ def test_no_file_is_a_drawer_for_everything() -> None:
 
 
 def test_a_file_says_what_it_is() -> None:
-    assert [name(file) for file in FILES if not ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))] == []
+    assert [
+        name(file) for file in [*FILES, *OTHERS] if not ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+    ] == []

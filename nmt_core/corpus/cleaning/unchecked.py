@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from nmt_core.config import SIDES, CleanConfig, LanguagesConfig
 from nmt_core.corpus.cleaning import language_id
-from nmt_core.corpus.cleaning.filters.scripts import letters_of
+from nmt_core.corpus.cleaning.filters.language_scripts import letters_of
 
 
 def notes(clean: CleanConfig, pair: LanguagesConfig) -> list[str]:

@@ -240,13 +240,13 @@ def _asked_for(answer: httpx.Response | None) -> float:
         return 0.0
 
 
-def _what_is_wrong(address: str, head: bytes) -> str:
-    """Return an error message if the first bytes show that this is not the promised file, or else an empty string."""
+def _what_is_wrong(address: str, head: bytes) -> str | None:
+    """Return an error message if the first bytes show that this is not the promised file, or None."""
     if formats.is_html(head):
         return _page(address)
     if suffix := signatures.broken_promise(httpx.URL(address).path, head):
         return f"{address}: not a {suffix} file, because it begins with {head[:16]!r}: check the address"
-    return ""
+    return None
 
 
 def _page(address: str) -> str:

@@ -23,6 +23,9 @@ from torch.library import triton_op
 from nmt_core.models.cuda.launch import launchable
 
 _WARPS = 4
+_LONG, _SHORT = 64, 32
+"""Tokens of a tile whose results are computed, and of a tile that is read for them: the fastest of 20 pairs on an H200,
+with heads of 64 columns. Tiles of wider heads are half as long."""
 _LOG2_E = math.log2(math.e)
 
 
@@ -57,11 +60,28 @@ def attend_packed(
     return cast(Tensor, attended_NHD)
 
 
-def fits(q: Tensor, v: Tensor) -> bool:
+def attend_packed_self(qkv_N3HD: Tensor, sentence_N: Tensor, starts_B: Tensor, causal: bool) -> Tensor:
+    """Compute `attend_packed` of tokens that attend to each other, whose queries, keys and values are side by side.
+
+    Their gradients are then side by side as well, without a copy.
+
+    Args:
+        qkv_N3HD: queries, keys and values, as one matrix product returns them.
+        sentence_N: number of the sentence of each token.
+        starts_B: start of each sentence, and end of the last one; int32, one more than sentences.
+        causal: True if a token sees no tokens after itself.
+
+    Returns:
+        Attended values, [N, H, D].
+    """
+    attended_NHD, _ = _attend_self(qkv_N3HD, sentence_N, starts_B, causal)
+    return cast(Tensor, attended_NHD)
+
+
+def fits(dtype: torch.dtype, query_width: int, value_width: int) -> bool:
     """Return True if the kernels support these tensors: half precision, and heads of one width that fits."""
-    width = q.shape[-1]
-    is_half = q.dtype in {torch.bfloat16, torch.float16}
-    return is_half and width == v.shape[-1] and width in {16, 32, 64, 128}
+    is_half = dtype in {torch.bfloat16, torch.float16}
+    return is_half and query_width == value_width and query_width in {16, 32, 64, 128}
 
 
 @triton_op("nmt::attend_packed", mutates_args=())
@@ -76,14 +96,27 @@ def _attend(
     causal: bool,
 ) -> tuple[Tensor, Tensor]:
     """Return the attended values [N, H, D], and the logarithm to base 2 of each query's sum, fp32 [H, N]."""
+    return _launch_forward(q_NHD, k_SHD, v_SHD, query_sentence_N, key_starts_B, causal)
+
+
+@triton_op("nmt::attend_packed_self", mutates_args=())
+def _attend_self(qkv_N3HD: Tensor, sentence_N: Tensor, starts_B: Tensor, causal: bool) -> tuple[Tensor, Tensor]:
+    """Return the results of `_attend`."""
+    q_NHD, k_NHD, v_NHD = qkv_N3HD.unbind(1)
+    return _launch_forward(q_NHD, k_NHD, v_NHD, sentence_N, starts_B, causal)
+
+
+def _launch_forward(
+    q_NHD: Tensor, k_SHD: Tensor, v_SHD: Tensor, query_sentence_N: Tensor, key_starts_B: Tensor, causal: bool
+) -> tuple[Tensor, Tensor]:
     queries, heads, width = q_NHD.shape
     attended_NHD = torch.empty((queries, heads, width), dtype=q_NHD.dtype, device=q_NHD.device)
     log_sum_HN = torch.empty((heads, queries), dtype=torch.float32, device=q_NHD.device)
-    block = _block(width)
-    launchable(_forward_kernel)[(triton.cdiv(queries, block), heads)](
+    long, short = _tile_lengths(width)
+    launchable(_forward_kernel)[(triton.cdiv(queries, long), heads)](
         q_NHD, k_SHD, v_SHD, attended_NHD, log_sum_HN, query_sentence_N, key_starts_B, queries, len(k_SHD),
         *_strides(q_NHD), *_strides(k_SHD), *_strides(v_SHD), *_strides(attended_NHD),
-        _LOG2_E / math.sqrt(width), causal, width, block, block, num_warps=_WARPS,
+        _LOG2_E / math.sqrt(width), causal, width, long, short, num_warps=_WARPS,
     )  # fmt: skip
     return attended_NHD, log_sum_HN
 
@@ -101,25 +134,67 @@ def _attend_backward(
     key_sentence_S: Tensor,
     key_starts_B: Tensor,
     causal: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of queries, keys and values."""
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of queries, [N, H, D], and of keys and values together, [2, S, H, D]."""
+    dq_NHD = torch.empty(q_NHD.shape, dtype=q_NHD.dtype, device=q_NHD.device)
+    dkv_2SHD = torch.empty((2, *k_SHD.shape), dtype=k_SHD.dtype, device=k_SHD.device)
+    saved = q_NHD, k_SHD, v_SHD, attended_NHD, log_sum_HN
+    layout = query_sentence_N, query_starts_B, key_sentence_S, key_starts_B
+    places = (*_strides(dq_NHD), *_strides(dkv_2SHD[0]), 0, k_SHD.numel())
+    _launch_backward(gradient_NHD, saved, layout, causal, (dq_NHD, dkv_2SHD), places)
+    return dq_NHD, dkv_2SHD
+
+
+@triton_op("nmt::attend_packed_self_backward", mutates_args=())
+def _attend_self_backward(
+    gradient_NHD: Tensor,
+    qkv_N3HD: Tensor,
+    attended_NHD: Tensor,
+    log_sum_HN: Tensor,
+    sentence_N: Tensor,
+    starts_B: Tensor,
+    causal: bool,
+) -> Tensor:
+    """Return the gradients of queries, keys and values, side by side."""
+    gradients_N3HD = torch.empty(qkv_N3HD.shape, dtype=qkv_N3HD.dtype, device=qkv_N3HD.device)
+    saved = *qkv_N3HD.unbind(1), attended_NHD, log_sum_HN
+    layout = sentence_N, starts_B, sentence_N, starts_B
+    strides, width = _strides(gradients_N3HD[:, 0]), gradients_N3HD.stride(1)
+    places = (*strides, *strides, width, 2 * width)
+    _launch_backward(gradient_NHD, saved, layout, causal, (gradients_N3HD, gradients_N3HD), places)
+    return gradients_N3HD
+
+
+def _launch_backward(
+    gradient_NHD: Tensor,
+    saved: tuple[Tensor, ...],
+    layout: tuple[Tensor, ...],
+    causal: bool,
+    gradients: tuple[Tensor, Tensor],
+    places: tuple[int, ...],
+) -> None:
+    """Write the gradients of queries into one tensor, and the gradients of keys and values into another.
+
+    Both may be the same. `places` are the strides of tokens and of heads in the first, the strides in the second, and
+    the places in it where keys and values begin.
+    """
+    q_NHD, k_SHD, v_SHD, attended_NHD, log_sum_HN = saved
+    query_sentence_N, query_starts_B, key_sentence_S, key_starts_B = layout
     (queries, heads, width), keys = q_NHD.shape, len(k_SHD)
-    dq_NHD, dk_SHD, dv_SHD = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q_NHD, k_SHD, v_SHD))
     delta_HN = torch.empty_like(log_sum_HN)
-    block, scale = _block(width), 1 / math.sqrt(width)
-    launchable(_query_gradient_kernel)[(triton.cdiv(queries, block), heads)](
-        q_NHD, k_SHD, v_SHD, attended_NHD, gradient_NHD, dq_NHD, log_sum_HN, delta_HN,
+    (long, short), scale = _tile_lengths(width), 1 / math.sqrt(width)
+    launchable(_query_gradient_kernel)[(triton.cdiv(queries, long), heads)](
+        q_NHD, k_SHD, v_SHD, attended_NHD, gradient_NHD, gradients[0], log_sum_HN, delta_HN,
         query_sentence_N, key_starts_B, queries, keys,
-        *_strides(q_NHD), *_strides(k_SHD), *_strides(v_SHD), *_strides(gradient_NHD), *_strides(dq_NHD),
-        scale, _LOG2_E * scale, causal, width, block, block, num_warps=_WARPS,
+        *_strides(q_NHD), *_strides(k_SHD), *_strides(v_SHD), *_strides(gradient_NHD), *places[:2],
+        scale, _LOG2_E * scale, causal, width, long, short, num_warps=_WARPS,
     )  # fmt: skip
-    launchable(_key_gradient_kernel)[(triton.cdiv(keys, block), heads)](
-        q_NHD, k_SHD, v_SHD, gradient_NHD, dk_SHD, dv_SHD, log_sum_HN, delta_HN,
+    launchable(_key_gradient_kernel)[(triton.cdiv(keys, long), heads)](
+        q_NHD, k_SHD, v_SHD, gradient_NHD, gradients[1], log_sum_HN, delta_HN,
         query_starts_B, key_sentence_S, queries, keys,
-        *_strides(q_NHD), *_strides(k_SHD), *_strides(v_SHD), *_strides(gradient_NHD), *_strides(dk_SHD),
-        scale, _LOG2_E * scale, causal, width, block, block, num_warps=_WARPS,
+        *_strides(q_NHD), *_strides(k_SHD), *_strides(v_SHD), *_strides(gradient_NHD), *places[2:],
+        scale, _LOG2_E * scale, causal, width, short, long, num_warps=_WARPS,
     )  # fmt: skip
-    return dq_NHD, dk_SHD, dv_SHD
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -128,16 +203,26 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 
 
 def _differentiate(ctx: Any, gradient_NHD: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    gradients = _attend_backward(gradient_NHD.contiguous(), *ctx.saved_tensors, ctx.causal)
-    return (*gradients, None, None, None, None, None)
+    dq_NHD, dkv_2SHD = _attend_backward(gradient_NHD.contiguous(), *ctx.saved_tensors, ctx.causal)
+    return dq_NHD, dkv_2SHD[0], dkv_2SHD[1], None, None, None, None, None
+
+
+def _keep_self(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    qkv_N3HD, *layout, ctx.causal = inputs
+    ctx.save_for_backward(qkv_N3HD, *output, *layout)
+
+
+def _differentiate_self(ctx: Any, gradient_NHD: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    return _attend_self_backward(gradient_NHD.contiguous(), *ctx.saved_tensors, ctx.causal), None, None, None
 
 
 _attend.register_autograd(_differentiate, setup_context=_keep)
+_attend_self.register_autograd(_differentiate_self, setup_context=_keep_self)
 
 
-def _block(width: int) -> int:
-    """Return the number of tokens of a tile: as many as its rows of this width leave room for."""
-    return 64 if width <= 64 else 32
+def _tile_lengths(width: int) -> tuple[int, int]:
+    """Return the tokens of the two kinds of tiles: as many as rows of this width leave room for."""
+    return (_LONG, _SHORT) if width <= 64 else (_LONG // 2, _SHORT // 2)
 
 
 def _strides(x_NHD: Tensor) -> tuple[int, int]:
@@ -165,7 +250,7 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
     largest_Q = tl.full([Q], -1e30, tl.float32)
     sum_Q = tl.zeros([Q], tl.float32)
     attended_QD = tl.zeros([Q, D], tl.float32)
-    for start in range(tl.min(begin_Q, 0) // K * K, tl.max(end_Q, 0), K):
+    for start in range(tl.min(begin_Q, 0), tl.max(end_Q, 0), K):
         row_K = start + tl.arange(0, K)
         is_key_K = row_K < keys
         k_KD = tl.load(k + row_K[:, None] * k_token + head * k_head + column_D, mask=is_key_K[:, None], other=0.0)
@@ -213,7 +298,7 @@ def _query_gradient_kernel(  # type: ignore[no-untyped-def]
     delta_Q = tl.sum(gradient_QD.to(tl.float32) * attended_QD.to(tl.float32), 1)
     tl.store(delta + head * queries + row_Q, delta_Q, mask=is_query_Q)
     dq_QD = tl.zeros([Q, D], tl.float32)
-    for start in range(tl.min(begin_Q, 0) // K * K, tl.max(end_Q, 0), K):
+    for start in range(tl.min(begin_Q, 0), tl.max(end_Q, 0), K):
         row_K = start + tl.arange(0, K)
         is_key_K = row_K < keys
         k_KD = tl.load(k + row_K[:, None] * k_token + head * k_head + column_D, mask=is_key_K[:, None], other=0.0)
@@ -229,11 +314,12 @@ def _query_gradient_kernel(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _key_gradient_kernel(  # type: ignore[no-untyped-def]
-    q, k, v, gradient, dk, dv, log_sum, delta, query_starts, key_sentence, queries, keys,
-    q_token, q_head, k_token, k_head, v_token, v_head, gradient_token, gradient_head, dk_token, dk_head,
+    q, k, v, gradient, dkv, log_sum, delta, query_starts, key_sentence, queries, keys,
+    q_token, q_head, k_token, k_head, v_token, v_head, gradient_token, gradient_head,
+    dkv_token, dkv_head, dk_place, dv_place,
     SCALE: tl.constexpr, SCALE_2: tl.constexpr, CAUSAL: tl.constexpr, D: tl.constexpr, Q: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradients of the keys and values of one tile of one head. Both have the same strides."""
+    """Compute the gradients of the keys and values of one tile of one head."""
     head, column_D = tl.program_id(1), tl.arange(0, D)
     row_K = tl.program_id(0) * K + tl.arange(0, K)
     is_key_K = row_K < keys
@@ -246,7 +332,7 @@ def _key_gradient_kernel(  # type: ignore[no-untyped-def]
     v_KD = tl.load(v + row_K[:, None] * v_token + head * v_head + column_D, mask=is_key_K[:, None], other=0.0)
     dk_KD = tl.zeros([K, D], tl.float32)
     dv_KD = tl.zeros([K, D], tl.float32)
-    for start in range(tl.min(begin_K, 0) // Q * Q, tl.max(end_K, 0), Q):
+    for start in range(tl.min(begin_K, 0), tl.max(end_K, 0), Q):
         row_Q = start + tl.arange(0, Q)
         is_query_Q = row_Q < queries
         place_QD = row_Q[:, None] * gradient_token + head * gradient_head + column_D
@@ -260,6 +346,6 @@ def _key_gradient_kernel(  # type: ignore[no-untyped-def]
         dv_KD += tl.dot(weight_KQ.to(gradient_QD.dtype), gradient_QD, input_precision="ieee")
         change_KQ = tl.dot(v_KD, tl.trans(gradient_QD), input_precision="ieee") - delta_Q[None]
         dk_KD += tl.dot((weight_KQ * change_KQ).to(q_QD.dtype), q_QD, input_precision="ieee")
-    place_KD = row_K[:, None] * dk_token + head * dk_head + column_D
-    tl.store(dk + place_KD, (dk_KD * SCALE).to(k_KD.dtype), mask=is_key_K[:, None])
-    tl.store(dv + place_KD, dv_KD.to(v_KD.dtype), mask=is_key_K[:, None])
+    place_KD = row_K[:, None] * dkv_token + head * dkv_head + column_D
+    tl.store(dkv + dk_place + place_KD, (dk_KD * SCALE).to(k_KD.dtype), mask=is_key_K[:, None])
+    tl.store(dkv + dv_place + place_KD, dv_KD.to(v_KD.dtype), mask=is_key_K[:, None])

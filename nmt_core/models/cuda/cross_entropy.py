@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_BLOCK = 1_024
-_WARPS = 4
+_BLOCK = 2_048
+_WARPS = 8
 
 
 def cross_entropy_rows(
@@ -53,13 +53,12 @@ def _rows_kernel(  # type: ignore[no-untyped-def]
     for start in range(0, pieces, B):
         inside_B = start + place_B < pieces
         logit_B = tl.load(logits + start + place_B, mask=inside_B, other=-1e30).to(tl.float32)
-        new_largest_B = tl.maximum(largest_B, logit_B)
-        is_counted_B = tl.where(inside_B, 1.0, 0.0)
-        exponentials_B = (
-            exponentials_B * tl.exp(largest_B - new_largest_B) + tl.exp(logit_B - new_largest_B) * is_counted_B
-        )
-        logits_B += logit_B * is_counted_B
-        largest_B = new_largest_B
+        # exp(smaller - larger), of this logit and the largest one so far: one exponential in place of two.
+        share_B = tl.exp(-tl.abs(logit_B - largest_B))
+        is_larger_B = logit_B > largest_B
+        exponentials_B = tl.where(is_larger_B, exponentials_B * share_B + 1.0, exponentials_B + share_B)
+        largest_B = tl.maximum(largest_B, logit_B)
+        logits_B += tl.where(inside_B, logit_B, 0.0)
     largest = tl.max(largest_B, 0)
     log_sum = largest + tl.log(tl.sum(exponentials_B * tl.exp(largest_B - largest), 0))
     is_token = tl.where(answer == padding, 0.0, 1.0)
@@ -74,4 +73,6 @@ def _rows_kernel(  # type: ignore[no-untyped-def]
             logit_B = tl.load(logits + start + place_B, mask=inside_B, other=-1e30).to(tl.float32)
             wanted_B = tl.where(start + place_B == answer, 1.0 - smoothing, 0.0) + smoothing / pieces
             gradient_B = (tl.exp(logit_B - log_sum) - wanted_B) * is_token
-            tl.store(logits + start + place_B, gradient_B.to(logits.dtype.element_ty), mask=inside_B)
+            gradient_B = gradient_B.to(logits.dtype.element_ty)
+            # Not read again here: what other rows will read again should stay in the cache.
+            tl.store(logits + start + place_B, gradient_B, mask=inside_B, eviction_policy="evict_first")

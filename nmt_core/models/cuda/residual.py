@@ -80,19 +80,17 @@ def _backward(
     weight_M: Tensor,
     seed_1: Tensor,
     dropped: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients of input and output [N, M], and of weight and bias, fp32 [M]."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of input and output [N, M], and of weight and bias together, fp32 [2, M]."""
     tokens, width = summed_NM.shape
     dx_NM, doutput_NM = torch.empty_like(summed_NM), torch.empty_like(summed_NM)
     programs, block = triton.cdiv(tokens, _ROWS), _block(width)
-    dweight_PM, dbias_PM = (
-        torch.empty((programs, width), dtype=torch.float32, device=summed_NM.device) for _ in range(2)
-    )
+    sums_2PM = torch.empty((2, programs, width), dtype=torch.float32, device=summed_NM.device)
     launchable(_backward_kernel)[(programs,)](
-        gradient_NM, summed_NM, mean_N, inverse_N, weight_M, seed_1, dx_NM, doutput_NM, dweight_PM, dbias_PM,
+        gradient_NM, summed_NM, mean_N, inverse_N, weight_M, seed_1, dx_NM, doutput_NM, sums_2PM,
         tokens, width, dropped, _ROWS, block, num_warps=_warps(block),
     )  # fmt: skip
-    return dx_NM, doutput_NM, dweight_PM.sum(0), dbias_PM.sum(0)
+    return dx_NM, doutput_NM, sums_2PM.sum(1)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -101,7 +99,8 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 
 def _differentiate(ctx: Any, gradient_NM: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-    return (*_backward(gradient_NM.contiguous(), *ctx.saved_tensors, ctx.dropped), None, None, None)
+    dx_NM, doutput_NM, of_norm_2M = _backward(gradient_NM.contiguous(), *ctx.saved_tensors, ctx.dropped)
+    return dx_NM, doutput_NM, of_norm_2M[0], of_norm_2M[1], None, None, None
 
 
 _forward.register_autograd(_differentiate, setup_context=_keep)
@@ -161,7 +160,7 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _backward_kernel(  # type: ignore[no-untyped-def]
-    gradient, summed, mean, inverse, weight, seed, dx, doutput, dweight, dbias,
+    gradient, summed, mean, inverse, weight, seed, dx, doutput, sums,
     tokens, width, DROPPED: tl.constexpr, ROWS: tl.constexpr, M: tl.constexpr,
 ):  # fmt: skip
     """Compute some rows, one after the other, and their part of the gradients of weight and bias."""
@@ -186,5 +185,5 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
         if DROPPED:
             dsum_M *= _kept(tl.load(seed), row, DROPPED, M)
         tl.store(doutput + place_M, dsum_M.to(doutput.dtype.element_ty), mask=is_inside_M)
-    tl.store(dweight + program * width + column_M, dweight_M, mask=is_inside_M)
-    tl.store(dbias + program * width + column_M, dbias_M, mask=is_inside_M)
+    tl.store(sums + program * width + column_M, dweight_M, mask=is_inside_M)
+    tl.store(sums + (tl.num_programs(0) + program) * width + column_M, dbias_M, mask=is_inside_M)

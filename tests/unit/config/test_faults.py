@@ -51,6 +51,12 @@ def test_no_message_is_of_another_voice() -> None:
         ("model", "dropout", 1, "model.dropout=1: must be less than 1"),
         ("train", "precision", "fp99", "train.precision='fp99': must be 'auto', 'fp32' or 'bf16'"),
         ("languages", "source", "English", "languages.source='English': must be a language code, such as en"),
+        (
+            "registry",
+            "model_name",
+            None,
+            "registry.model_name has no value: must be text: write one, or remove the key",
+        ),
         ("tokenizer", "user_symbols", ["a b"], "tokenizer.user_symbols.0='a b': must be text without spaces"),
     ],
 )

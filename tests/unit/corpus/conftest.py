@@ -1,3 +1,5 @@
+"""Corpora in files, and the stages that read them."""
+
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,3 +1,5 @@
+"""The stage `clean`, from text with planted dirt to shards and a report that adds up."""
+
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

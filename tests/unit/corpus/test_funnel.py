@@ -1,3 +1,5 @@
+"""Counts, samples and histograms of what `clean` drops."""
+
 from itertools import product
 
 import polars as pl

@@ -1,3 +1,5 @@
+"""Weights, caps and temperatures of corpora."""
+
 from itertools import pairwise
 from pathlib import Path
 

@@ -1,3 +1,5 @@
+"""Normalisation of sentences, and the keys by which equal ones are found."""
+
 import re
 import unicodedata
 

@@ -1,3 +1,5 @@
+"""The stage `split`: every clean pair is trained on, held out, or listed."""
+
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path

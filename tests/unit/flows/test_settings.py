@@ -1,3 +1,5 @@
+"""Settings are read from environment variables, and wrong ones are refused."""
+
 import json
 import os
 import subprocess

@@ -1,3 +1,5 @@
+"""Text that careless readers spoil, and readers of files of any format."""
+
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

@@ -1,3 +1,5 @@
+"""Members of zip and tar archives: which of them are read, and as which side."""
+
 import gzip
 import io
 import lzma

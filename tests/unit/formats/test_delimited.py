@@ -1,3 +1,5 @@
+"""TSV and CSV: columns, headers, quotes and separators."""
+
 import csv
 import io
 import random

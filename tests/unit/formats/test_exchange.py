@@ -1,3 +1,5 @@
+"""TMX and XLIFF: languages, charsets, inline codes, and faults that cost one unit."""
+
 from collections.abc import Callable, Sequence
 from xml.sax.saxutils import escape
 

@@ -1,3 +1,5 @@
+"""PO and MO: entries, plural forms, escapes and charsets."""
+
 import struct
 from collections.abc import Callable, Mapping
 

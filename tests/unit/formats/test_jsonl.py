@@ -1,3 +1,5 @@
+"""JSON and JSONL: columns by name, and lines that hold no pair."""
+
 import json
 from collections.abc import Callable
 

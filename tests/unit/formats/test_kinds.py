@@ -1,3 +1,5 @@
+"""The kind of a file is recognised by its content, and by its name where the content leaves a choice."""
+
 import bz2
 import gzip
 import io

@@ -1,3 +1,5 @@
+"""Tags of languages: which are the same, and which fit each other."""
+
 import pytest
 
 from nmt_core.config.language_codes import Tag, parse_tag

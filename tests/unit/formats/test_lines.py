@@ -1,3 +1,5 @@
+"""Files with a line for each sentence: line ends, charsets and faults."""
+
 import subprocess
 import sys
 from io import BytesIO

@@ -1,3 +1,5 @@
+"""Parquet: columns, nested fields, and damaged files."""
+
 import gzip
 import io
 from collections.abc import Callable

@@ -1,3 +1,5 @@
+"""Files of any format and packing are read as tables of pairs."""
+
 import bz2
 import gzip
 import io

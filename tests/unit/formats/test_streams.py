@@ -1,3 +1,5 @@
+"""Packed files are unpacked as streams, and damaged or exploding ones are refused."""
+
 import bz2
 import errno
 import gc

@@ -1,3 +1,5 @@
+"""Test sets in SGM and XML."""
+
 from collections.abc import Callable
 from xml.sax.saxutils import escape
 

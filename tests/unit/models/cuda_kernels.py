@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nmt_core.models.attention import attend_reference
-from nmt_core.models.cuda.attention import attend_packed
+from nmt_core.models.cuda.attention import attend_packed, attend_packed_self
 from nmt_core.models.cuda.cross_entropy import cross_entropy_rows
+from nmt_core.models.cuda.feed_forward import linear_relu
 from nmt_core.models.cuda.residual import normed_residual
 
 HEADS = 2
-LENGTHS = st.integers(0, 90)  # a tile has 32 or 64 tokens
+LENGTHS = st.integers(0, 90)  # a tile has 16, 32 or 64 tokens
 cases = 0
 
 
@@ -44,32 +45,40 @@ def layout(lengths: Sequence[int], room: int) -> tuple[Tensor, Tensor]:
 def attention(sizes: list[tuple[int, int]], width: int, causal: bool, seed: int) -> None:
     """Compare values and gradients.
 
-    Sentences may have no keys or no queries, and queries are columns of a wider matrix.
+    Sentences may have no keys or no queries. Queries, keys and values are columns of one matrix if they are of the same
+    tokens, as after their common projection.
     """
     global cases
     cases += 1
-    queries, keys = ([size[side] for size in sizes] for side in (0, 0 if causal else 1))
+    joined = causal or seed % 2 == 0
+    queries, keys = ([size[side] for size in sizes] for side in (0, 0 if joined else 1))
     (query_N, query_starts), (key_S, key_starts) = layout(queries, 3), layout(keys, 3)
     draw = torch.Generator().manual_seed(seed)
-    q = torch.randn(sum(queries), 3, HEADS, width, generator=draw)[:, 1].requires_grad_()
-    k, v = (torch.randn(sum(keys), HEADS, width, generator=draw).requires_grad_() for _ in range(2))
-    attended = attend_packed(q, k, v, query_N, query_starts, key_S, key_starts, causal)
+    qkv = torch.randn(sum(queries), 3, HEADS, width, generator=draw).requires_grad_()
+    q, k, v = qkv.unbind(1)
+    if joined:
+        inputs: tuple[Tensor, ...] = (qkv,)
+        attended = attend_packed_self(qkv, query_N, query_starts, causal)
+    else:
+        k, v = (torch.randn(sum(keys), HEADS, width, generator=draw).requires_grad_() for _ in range(2))
+        inputs = (qkv, k, v)
+        attended = attend_packed(q, k, v, query_N, query_starts, key_S, key_starts, causal)
     upstream = torch.randn(attended.shape, generator=draw)
-    found = [attended, *torch.autograd.grad(attended, (q, k, v), upstream)]
+    found = [attended, *torch.autograd.grad(attended, inputs, upstream)]
     sees = query_N[:, None] == key_S[None]
     sees = sees.tril() if causal else sees
     has_keys = sees.any(dim=1)
     q_HND, k_HSD, v_HSD = (x.transpose(0, 1)[None] for x in (q, k, v))
     right = attend_reference(q_HND, k_HSD, v_HSD, (sees | ~has_keys[:, None])[None])[0].transpose(0, 1)
     right = right * has_keys[:, None, None]
-    for one, other in zip(found, [right, *torch.autograd.grad(right, (q, k, v), upstream)], strict=True):
+    for one, other in zip(found, [right, *torch.autograd.grad(right, inputs, upstream)], strict=True):
         torch.testing.assert_close(one, other, atol=2e-5, rtol=2e-5)
 
 
 @settings(max_examples=12, deadline=None, derandomize=True, database=None)
 @given(
     st.integers(1, 5),
-    st.sampled_from([2, 1_000, 1_024, 1_025, 3_001]),  # a block has 1,024 pieces
+    st.sampled_from([2, 2_000, 2_048, 2_049, 5_001]),  # a block has 2,048 pieces
     st.floats(0, 0.9),
     st.integers(0, 1000),
     st.sampled_from([torch.float32, torch.bfloat16]),
@@ -130,8 +139,28 @@ def residual(tokens: int, width: int, dropout: float, seed: int) -> None:
         torch.testing.assert_close(one, other, atol=2e-5, rtol=2e-4)
 
 
+@settings(max_examples=12, deadline=None, derandomize=True, database=None)
+@given(
+    st.integers(1, 140),  # a program has 64 rows, in tiles of 8
+    st.sampled_from([8, 24, 512, 520]),  # and a tile has 512 columns
+    st.integers(0, 1000),
+)
+def feed_forward(tokens: int, width: int, seed: int) -> None:
+    """Compare values and gradients."""
+    global cases
+    cases += 1
+    draw = torch.Generator().manual_seed(seed)
+    sizes = (tokens, 16), (width, 16), (width,)
+    inputs = [torch.randn(size, generator=draw).requires_grad_() for size in sizes]
+    upstream = torch.randn(tokens, width, generator=draw)
+    found, right = linear_relu(*inputs), F.relu(F.linear(*inputs))
+    gradients = [torch.autograd.grad(each, inputs, upstream) for each in (found, right)]
+    for one, other in zip((found, *gradients[0]), (right, *gradients[1]), strict=True):
+        torch.testing.assert_close(one, other, atol=2e-5, rtol=2e-4)
+
+
 if __name__ == "__main__":
-    for check in (attention, cross_entropy, residual):
+    for check in (attention, cross_entropy, residual, feed_forward):
         cases = 0
         check()
         print(f"{check.__name__}: {cases} cases")

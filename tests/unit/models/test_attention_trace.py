@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nmt_core.config import ModelConfig
-from nmt_core.models import layers
+from nmt_core.models import attention, layers
 from nmt_core.models.attention import attend
 from nmt_core.models.attention_trace import AttentionView
 from nmt_core.models.kernels import Kernels
@@ -40,7 +40,8 @@ def paid(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
         seen.append(weights)
         return attend(q, k, v, keys, queries, causal=causal)
 
-    monkeypatch.setattr(layers, "attend", looked_at)
+    for module in (attention, layers):
+        monkeypatch.setattr(module, "attend", looked_at)
     model(SOURCE_BS, TARGET_BT)
     return seen
 

@@ -14,4 +14,7 @@ def test_each_kernel_computes_the_formula() -> None:
     done = subprocess.run([sys.executable, PROGRAM], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     cases = dict(re.findall(r"^(\w+): (\d+) cases$", done.stdout, re.MULTILINE))
-    assert cases.keys() == {"attention", "cross_entropy", "residual"} and min(map(int, cases.values())) >= 10
+    assert (
+        cases.keys() == {"attention", "cross_entropy", "residual", "feed_forward"}
+        and min(map(int, cases.values())) >= 10
+    )

@@ -25,3 +25,10 @@ def test_every_option_of_every_section_is_listed() -> None:
 def test_every_option_says_what_it_means() -> None:
     rows = option_reference().splitlines()[2:]
     assert all(row.split(" | ")[-1].rstrip(" |") for row in rows)
+
+
+def test_text_that_may_be_empty_says_once_what_empty_means() -> None:
+    rows = [row.split(" | ") for row in option_reference().splitlines()[2:]]
+    empty = {row[0]: row[-1] for row in rows if row[1] == "empty" and row[2] == "text"}
+    assert len(empty) > 40
+    assert [option for option, meaning in empty.items() if meaning.count("Empty means") != 1] == []

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nmt_core.config import SearchConfig
-from nmt_core.search.long_lines import joiner, pieces_of
+from nmt_core.search.long_lines import joiner, parts_of
 from nmt_core.tokenizer.tokenizer import Tokenizer
 from nmt_core.translator import Translator
 
@@ -23,24 +23,24 @@ SHORT = SearchConfig(beam_size=2, max_length_offset=8, max_source_tokens=16, bat
     ],
 )
 def test_sentences_end_where_people_end_them(line: str, sentences: list[str], tiny_tokenizer: Tokenizer) -> None:
-    assert pieces_of(line, tiny_tokenizer, 99) == tiny_tokenizer.encode(sentences)
+    assert parts_of(line, tiny_tokenizer, 99) == tiny_tokenizer.encode(sentences)
 
 
 @pytest.mark.parametrize("line", ["the cat and dog " * 30, "the" * 99, "a big house. " * 20 + "to it " * 40, "!?" * 50])
 def test_no_token_is_lost_and_no_piece_is_too_long(line: str, tiny_tokenizer: Tokenizer) -> None:
-    pieces = pieces_of(line.strip(), tiny_tokenizer, 12)
+    pieces = parts_of(line.strip(), tiny_tokenizer, 12)
     assert max(map(len, pieces)) <= 12
     assert [each for piece in pieces for each in piece] == tiny_tokenizer.encode([line.strip()])[0]
 
 
 def test_a_long_sentence_is_cut_between_words(tiny_tokenizer: Tokenizer) -> None:
-    for piece in pieces_of("thousands of cathouses seem too smallish " * 9, tiny_tokenizer, 12):
+    for piece in parts_of("thousands of cathouses seem too smallish " * 9, tiny_tokenizer, 12):
         assert tiny_tokenizer.piece(piece[0]).startswith("\u2581")
 
 
 def test_marks_in_a_row_take_no_longer_than_words(tiny_tokenizer: Tokenizer) -> None:
     line = "." * 200_000 + ' "' + '."' * 100_000  # by squares of their number, it would take hours
-    assert sum(map(len, pieces_of(line, tiny_tokenizer, 1_000))) >= len(tiny_tokenizer.encode([line])[0])
+    assert sum(map(len, parts_of(line, tiny_tokenizer, 1_000))) >= len(tiny_tokenizer.encode([line])[0])
 
 
 def test_languages_without_spaces_are_joined_without_one() -> None:

@@ -1,3 +1,5 @@
+"""Tables and files in a folder or a store, each of which is replaced as a whole."""
+
 import os
 import subprocess
 import sys

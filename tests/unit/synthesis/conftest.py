@@ -1,3 +1,5 @@
+"""A teacher, and a recipe whose part it translates."""
+
 import json
 import shutil
 from collections.abc import Callable

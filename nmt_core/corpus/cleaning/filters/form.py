@@ -9,7 +9,7 @@ from nmt_core.config import OTHER_SIDE, SIDES, FilterConfig, LanguagesConfig, Si
 from nmt_core.corpus import normalize, scripts
 from nmt_core.corpus.cleaning import thresholds
 from nmt_core.corpus.cleaning.filters.base import Filter, Scale, either, filter_by, first_side
-from nmt_core.corpus.cleaning.filters.scripts import letters_of
+from nmt_core.corpus.cleaning.filters.language_scripts import letters_of
 from nmt_core.corpus.cleaning.thresholds import CleanRules
 
 

@@ -1,3 +1,5 @@
+"""Identifiers of languages that a recipe names in place of the built-in ones."""
+
 import importlib.util
 from pathlib import Path
 from typing import Any

@@ -1,3 +1,5 @@
+"""The built-in identification of languages: what passes, what is refused, and what is not known."""
+
 import subprocess
 import sys
 from typing import Any

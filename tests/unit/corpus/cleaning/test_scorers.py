@@ -1,3 +1,5 @@
+"""Functions from outside of the package are found, checked, and have a version."""
+
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""Thresholds of a corpus, with the overrides for it and for its languages."""
+
 import pickle
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""Notes about what filters cannot check in a language."""
+
 import pytest
 
 from nmt_core.config import CleanConfig, LanguagesConfig

@@ -1,3 +1,5 @@
+"""Exact duplicates are found across shards, as plain Python finds them."""
+
 import math
 import tempfile
 import uuid

@@ -1,3 +1,5 @@
+"""Near duplicates are found by MinHash, and others are not."""
+
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path

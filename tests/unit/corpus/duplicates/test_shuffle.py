@@ -1,3 +1,5 @@
+"""Rows with equal keys meet in one bucket, whatever shard they come from."""
+
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""Addresses in a recipe: their schemes, and files, folders and patterns of this machine."""
+
 from pathlib import Path
 
 import pytest

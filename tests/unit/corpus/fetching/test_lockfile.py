@@ -1,3 +1,5 @@
+"""The lock file records the hash of each fetched file, and refuses another content."""
+
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

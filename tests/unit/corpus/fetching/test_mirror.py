@@ -1,3 +1,5 @@
+"""Files are found in a mirror by their hash, or else by their name."""
+
 import hashlib
 from pathlib import Path
 

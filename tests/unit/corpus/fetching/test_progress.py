@@ -1,3 +1,5 @@
+"""Progress of downloads: bytes, rate and time left."""
+
 from nmt_core.corpus.fetching.progress import TransferProgress
 from nmt_core.stages.stage import SilentReporter
 

@@ -1,3 +1,5 @@
+"""Dev and test sets that are taken out of the training text."""
+
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""Training text that contains a sentence of a dev or test set is found."""
+
 import polars as pl
 import pytest
 

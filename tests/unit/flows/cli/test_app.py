@@ -1,3 +1,5 @@
+"""The command line: messages, exit codes, help, completion, and what commands import."""
+
 import os
 import subprocess
 import sys

@@ -1,3 +1,5 @@
+"""Signals end a command with their exit code, after it has cleaned up."""
+
 import os
 import signal
 import subprocess

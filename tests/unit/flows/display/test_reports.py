@@ -1,3 +1,5 @@
+"""Reports of stages as metrics and as Markdown."""
+
 from typing import Any
 
 from flows.display import reports

@@ -1,3 +1,5 @@
+"""Rules that estimate weights, memory and disk from a recipe alone."""
+
 import copy
 from contextlib import suppress
 from itertools import product

@@ -1,3 +1,5 @@
+"""The steps of a run that `--from`, `--until` and `--force` select."""
+
 import pytest
 
 from flows.runs.selection import STEPS, Selection

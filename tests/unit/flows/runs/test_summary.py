@@ -1,3 +1,5 @@
+"""Summaries of runs are written, read and found."""
+
 from pathlib import Path
 
 import pytest

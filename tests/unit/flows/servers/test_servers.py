@@ -1,3 +1,5 @@
+"""Servers are started on free ports, and end with what started them."""
+
 import os
 import socket
 import subprocess

@@ -1,3 +1,5 @@
+"""Runs reach MLflow with everything that they hold, and a server that is away holds nothing up."""
+
 import contextlib
 import http.server
 import shutil

@@ -1,3 +1,5 @@
+"""System metrics are sampled while a stage runs, and not after."""
+
 import threading
 from collections.abc import Mapping
 

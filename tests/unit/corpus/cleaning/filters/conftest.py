@@ -1,3 +1,5 @@
+"""Filters, applied to a few pairs as `clean` applies them."""
+
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path

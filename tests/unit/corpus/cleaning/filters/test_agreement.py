@@ -1,3 +1,5 @@
+"""Filters that compare both sides: copies, placeholders, tags, numbers, addresses and marks at the end."""
+
 from collections.abc import Callable
 
 import pytest

@@ -1,8 +1,10 @@
+"""Filters of the form of a pair: lengths, scripts, broken characters and their thresholds."""
+
 from collections.abc import Callable
 
 import pytest
 
-from nmt_core.corpus.cleaning.filters.scripts import SCRIPT_OF_LANGUAGE
+from nmt_core.corpus.cleaning.filters.language_scripts import SCRIPT_OF_LANGUAGE
 
 SOUND = ("A dog runs through the woods.", "Ein Hund rennt durch den Wald.")
 Verdict = Callable[..., tuple[str | None, str | None]]

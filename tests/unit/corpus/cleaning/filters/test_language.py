@@ -1,3 +1,5 @@
+"""The filter of languages: another language, swapped sides, short pairs and near languages."""
+
 from collections.abc import Callable
 
 import polars as pl

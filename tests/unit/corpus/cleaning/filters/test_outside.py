@@ -1,3 +1,5 @@
+"""Filters and scorers from outside of the package."""
+
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""The order of the filters: the first reason counts, and rows keep everything else."""
+
 from collections.abc import Callable
 from typing import Any
 

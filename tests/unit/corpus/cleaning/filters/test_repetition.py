@@ -1,3 +1,5 @@
+"""The filter of repetition: runs of one character, and of words."""
+
 import re
 from collections.abc import Callable
 

@@ -1,3 +1,5 @@
+"""The filter of word lists: whole words and phrases, in any case."""
+
 from collections.abc import Callable
 from pathlib import Path
 

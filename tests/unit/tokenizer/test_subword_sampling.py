@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 
-from nmt_core.tokenizer.sampling import WordSampler
+from nmt_core.tokenizer.subword_sampling import WordSampler
 from nmt_core.tokenizer.tokenizer import SPACE_MARK, Tokenizer, Tokenizers
 
 WORDS = st.one_of(

@@ -1,4 +1,4 @@
-"""Sample segmentations of words.
+"""Sample segmentations of words into pieces, for subword regularisation.
 
 Segmentations are drawn from a unigram model (Kudo 2018, section 3.3), or by byte-pair encoding with merges left out at
 random (BPE-dropout, Provilkov et al. 2020, section 3).

@@ -14,7 +14,7 @@ import pytest
 from support.facts import raises
 
 from nmt_core.errors import ConfigError, DataError
-from nmt_core.jobs.kept import ALL
+from nmt_core.jobs.kept_columns import ALL
 from nmt_core.jobs.order import JobRequest
 from nmt_core.jobs.run import Means, run_job
 
