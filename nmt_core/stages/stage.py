@@ -261,8 +261,7 @@ def run_stage(
         # The previous holder of the lock may have changed the identity, by fetching a file and recording its hash.
         if outcome := find():
             return outcome
-        partial = store.partial(stage.name, fingerprint)
-        artifact = _make(stage, config, store, inputs, replace(job, anew=force), partial)
+        artifact = _make(stage, config, store, inputs, replace(job, anew=force), store.partial(stage.name, fingerprint))
         store.share(artifact)
     return Outcome(artifact, reused=False, seconds=time.monotonic() - start)
 
