@@ -71,7 +71,7 @@ def attend_self(
         projected_P.dtype, widths[0] // num_heads, widths[2] // num_heads
     )
     if has_kernel and isinstance(layout, Packed):
-        qkv_N3HD = projected_P.view(len(projected_P), 3, num_heads, -1)
+        qkv_N3HD = projected_P.view(-1, 3, num_heads, widths[0] // num_heads)
         return attend_packed_self(qkv_N3HD, layout.sentence_N, layout.starts, causal)
     q_HD, k_HD, v_HD = (
         x_P.view(*x_P.shape[:-1], num_heads, -1) for x_P in torch.split(projected_P, list(widths), dim=-1)

@@ -62,6 +62,13 @@ def test_a_line_without_text_is_empty_and_never_reaches_the_model(line: str, tra
     assert math.isnan(found.score)
 
 
+def test_a_search_that_is_set_later_is_the_one_that_is_used(tiny_bundle: Path) -> None:
+    translator = Translator.load(tiny_bundle, QUICK)
+    translator.search = QUICK.model_copy(update={"n_best": 2})
+    ids = translator.tokenizers.source.encode(LINES[:1])
+    assert [len(found) for found in translator.search_ids(ids, [[]])] == [2]
+
+
 def test_no_lines(translator: Translator) -> None:
     assert translator.translate([]) == []
 

@@ -49,7 +49,7 @@ def _linear_relu(x_NM: Tensor, weight_FM: Tensor, bias_F: Tensor) -> Tensor:
 
 @_linear_relu.register_fake
 def _(x_NM: Tensor, weight_FM: Tensor, bias_F: Tensor) -> Tensor:
-    return x_NM.new_empty((len(x_NM), len(weight_FM)))
+    return x_NM.new_empty((x_NM.shape[0], weight_FM.shape[0]))  # `len` would be one number for all shapes
 
 
 @triton_op("nmt::relu_backward", mutates_args=())
