@@ -43,9 +43,8 @@ def retrain(
     rounds = Rounds(with_changes(config, changes), selection, current_display.get().note)
     for earlier in rounds.earlier():
         rounds.add(retrain(config=earlier))
-    with Retraining(rounds.config, selection, run_id) as run:
+    with Retraining(rounds.config, selection, run_id) as run, rounds.recorded_in(run.summary):
         for name in STAGE_NAMES:
             run.stage(name)
         run.register()
-        rounds.complete(run.summary)
     return completed(outcome(run.summary), run.summary)

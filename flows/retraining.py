@@ -213,7 +213,9 @@ class Retraining:
             download, clean, split, train, synthesise = map(self._artifacts.get, _READ_BY_REGISTER[2:])
             started_from = train.report()["started_from"] if train else ""
             made_of = {stage: self._fingerprints[stage] for stage in MADE_OF.values()}
-            candidate = Candidate(export, evaluate, download, clean, made_of, started_from, split, train, synthesise)
+            candidate = Candidate(
+                export, evaluate, download, clean, made_of, started_from, split, train, synthesise, self.summary.rounds
+            )
             self._fingerprints[REGISTER] = candidate.fingerprint
             self._as_task(REGISTER, lambda step: self._register(candidate, step))
 

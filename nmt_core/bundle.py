@@ -28,6 +28,7 @@ from pydantic import (
 from nmt_core.config import LanguagesConfig, Precision, Pretokenizing, RnnConfig, SearchConfig
 from nmt_core.config.faults import problem_of
 from nmt_core.config.renamed import with_present_names
+from nmt_core.config.section import later
 from nmt_core.errors import ConfigError, FormatError, ModelError
 from nmt_core.search.alignment import ALIGNMENT_FILE
 from nmt_core.search.attention import ATTENTION_FILE
@@ -63,6 +64,8 @@ class ShortlistSizes(BaseModel):
     """Number of pieces that are in every shortlist."""
     translations: int
     """Number of pieces that a source piece can add to the shortlist."""
+    by_default: bool = later(False)
+    """True if the export found the shortlist safe: beam search then uses it unless `search.shortlist` is false."""
 
 
 class BundleConfig(BaseModel):
@@ -147,6 +150,13 @@ class BundleConfig(BaseModel):
         return [] if self.pretokenizers == ("none", "none") else [PRETOKENIZERS_FILE]
 
 
+def uses_shortlist(bundle: BundleConfig, search: SearchConfig) -> bool:
+    """Return True if a search chooses from the shortlist, as it says or by default."""
+    if search.shortlist is None:
+        return search.method == "beam" and bundle.shortlist is not None and bundle.shortlist.by_default
+    return search.shortlist
+
+
 def step_file(
     folder: Path, bundle: BundleConfig, precision: Precision, search: SearchConfig, *, scores: bool = True
 ) -> str:
@@ -167,7 +177,7 @@ def step_file(
             f"search.shortlist=true: the model in {folder} has no shortlist: export it again with "
             "export.shortlist=true, or set search.shortlist=false"
         )
-    if search.shortlist:
+    if uses_shortlist(bundle, search):
         return SHORTLIST_STEP_FILE
     file = STEP_FILE
     if search.method == "sample" and not search.top_k:

@@ -17,7 +17,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, overload
 
-from nmt_core.bundle import read_search
+from nmt_core.bundle import read_search, uses_shortlist
 from nmt_core.config import LanguagesConfig, Precision, SearchConfig
 from nmt_core.config.faults import search_with
 from nmt_core.errors import ConfigError, DataError, counted, shown
@@ -223,6 +223,11 @@ class Translator:
             return self._with_finder(TermFinder(terms, self.spelling), pieces)
 
         return self._variant(terms, make)
+
+    @property
+    def uses_shortlist(self) -> bool:
+        """True if translations are chosen from a shortlist."""
+        return bool(self.search.shortlist) if self._bundle is None else uses_shortlist(self._bundle.config, self.search)
 
     @property
     def has_terms(self) -> bool:

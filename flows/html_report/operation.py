@@ -7,7 +7,7 @@ import yaml
 
 from flows.display import forecasts, reports
 from flows.html_report.blocks import Block, Code, Run, Section, Table, Text, duration, number
-from flows.runs.cost import Cost
+from flows.runs.cost import Cost, PartCost, part_costs
 from nmt_core.config.budget import SECONDS_PER_HOUR
 
 RECIPE = "recipe.yaml"
@@ -85,7 +85,7 @@ def cost(run: Run) -> Section:
         "Reused stages cost nothing in this run. A CPU hour is one busy core for one hour. Training and translation "
         "count target tokens; encoding counts the tokens of both sides. The forecast was made before the run."
     )
-    blocks: list[Block] = [Text(about), Table(columns, rows)]
+    blocks: list[Block] = [Text(about), Table(columns, rows), *_parts(run)]
     if line := forecasts.compared(summary):
         blocks.append(Text(line))
     if summary.cost.money is None:
@@ -93,6 +93,23 @@ def cost(run: Run) -> Section:
     if summary.cost.gpu_seconds and summary.cost.energy_watt_hours is None:
         blocks.append(Text("The energy of the GPUs was not measured. Install nvidia-ml-py to measure it."))
     return Section("Cost", blocks)
+
+
+def _parts(run: Run) -> list[Block]:
+    """Return a table of the teachers' translations and of trainings. Empty for a run without synthetic text."""
+    rounds = run.summary.rounds
+    rows = [[f"Round {each.round}, {each.direction}", *_of_part(part)] for each in rounds for part in each.costs]
+    if not rounds and (synthesise := run.report("synthesise")):
+        rows = [_of_part(part) for part in part_costs(run.report("train"), synthesise)]
+    if not rows:
+        return []
+    columns = [*(["Model"] if rounds else []), "Part", "Time", "Target tokens"]
+    about = "Translation and training take most of the time. These are the figures of the run that did the work."
+    return [Text(about), Table(columns, rows, "Translation and training", is_stacked=True)]
+
+
+def _of_part(part: PartCost) -> list[str]:
+    return [part.part, duration(part.seconds), "not counted" if part.tokens is None else f"{part.tokens:,}"]
 
 
 def _foreseen(run: Run, stage: str) -> str:

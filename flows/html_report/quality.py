@@ -89,8 +89,11 @@ def _not_scored(report: dict[str, Any]) -> list[Block]:
 def rounds(run: Run) -> Section:
     """Show the models of a run with rounds, and what each round brought in each direction."""
     models = [
-        [str(row.round), row.direction, row.model, duration(row.seconds), row.verdict] for row in run.summary.rounds
+        [str(row.round), row.direction, row.model or "not registered", duration(row.seconds), row.verdict]
+        for row in run.summary.rounds
     ]
+    if run.summary.status != "finished":
+        models[-1][-1] = f"this run: {run.summary.status}"
     by_score: dict[tuple[str, str, str], dict[int, float]] = {}
     for row in run.summary.rounds:
         for score in row.scores:

@@ -1,10 +1,11 @@
 """Candidate for the registry: a bundle, with the artifacts that tell how it was made and how good it is."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flows.runs.start_from import tag_of
+from flows.runs.summary import RoundModel
 from nmt_core.store.artifacts import Artifact, fingerprint_of
 
 STARTED_FROM_TAG = "nmt.started_from"
@@ -38,6 +39,8 @@ class Candidate:
     synthesise: Artifact | None = None
     """Synthetic text, for its teachers. None if there is none, or if the store no longer has it."""
 
+    rounds: Sequence[RoundModel] = ()
+    """Models of the run's rounds, in order. The last one is the candidate. Empty if the run has none."""
     teachers: Mapping[str, str] = field(default_factory=dict)
     """Registered versions of the teachers with their verdicts, in words, by the short name of the artifact."""
 

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flows.display.forecasts import rough_duration
 from flows.display.markdown import code, link
 from flows.display.markdown import in_mlflow as plain
 from flows.registry.candidate import Candidate
+from flows.runs.cost import PartCost, part_costs
 from nmt_core.config import PipelineConfig
 from nmt_core.config.budget import SECONDS_PER_HOUR
 from nmt_core.corpus.index import MONOLINGUAL, CorpusIndex, StoredCorpus, licence_files
@@ -221,8 +223,18 @@ def _training(config: PipelineConfig, candidate: Candidate) -> _Section:
             if gpus
             else f"- {train.get('cpu_seconds', 0.0) / SECONDS_PER_HOUR:.2f} CPU hours, without a GPU"
         )
+    for part in part_costs(None, _report(candidate.synthesise)):
+        lines.append(f"- {plain(part.part)}: {_time_and_tokens(part)}")
+    for model_of_round in candidate.rounds[:-1]:
+        of_round = f"Round {model_of_round.round}, {model_of_round.direction}"
+        lines += [f"- {plain(f'{of_round}, {part.part}')}: {_time_and_tokens(part)}" for part in model_of_round.costs]
     lines.append(f"- Artifacts: export {candidate.export.fingerprint}, evaluate {candidate.evaluate.fingerprint}")
     return _Section("## Training", lines)
+
+
+def _time_and_tokens(part: PartCost) -> str:
+    tokens = "" if part.tokens is None else f"{part.tokens:,} target tokens, "
+    return f"{tokens}{rough_duration(part.seconds)}"
 
 
 def _usage(config: PipelineConfig) -> _Section:

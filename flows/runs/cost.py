@@ -67,6 +67,37 @@ def total(costs: list[Cost]) -> Cost:
     return summed
 
 
+class PartCost(BaseModel):
+    """Time and tokens of a part of a model's making, in the run that made it."""
+
+    part: str
+    """Name of the part, such as `Training`."""
+    seconds: float
+    """Wall-clock time, of a training over all its attempts."""
+    tokens: int | None
+    """Target tokens that were trained on or written. None if an earlier version did not count them."""
+
+
+def part_costs(train: Mapping[str, Any] | None, synthesise: Mapping[str, Any] | None) -> list[PartCost]:
+    """Return what the translations of each teacher and the training took, also where a run reused them.
+
+    Args:
+        train: Report of the stage. None if the run did not reach it.
+        synthesise: Report of the stage. None if the recipe has none, or if the run did not reach it.
+    """
+    parts = [
+        PartCost(
+            part=f"Translation of {made['part']} by {made['teacher']}",
+            seconds=made["seconds"],
+            tokens=made.get("tokens"),
+        )
+        for made in (synthesise or {}).get("teachers", [])
+    ]
+    if train:
+        parts.append(PartCost(part="Training", seconds=train["seconds"], tokens=train.get("tokens")))
+    return parts
+
+
 @dataclass
 class StageMeter:
     """Meter that starts when it is created."""

@@ -1,12 +1,18 @@
 """Rounds of a run: the trainings before its own. Each is a run of its own, and its model teaches the next one."""
 
+import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
+from flows.runs.cost import part_costs
 from flows.runs.selection import STEPS, Selection
 from flows.runs.summary import RoundModel, RunSummary
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.recipes.rounds import trainings
+from nmt_core.store.artifacts import REPORT
 
 
 class Rounds:
@@ -56,10 +62,20 @@ class Rounds:
         """Recipe of the last training, the run's own, with its teacher."""
         return self._last.taught_by(self._teacher) if self._earlier else self._last.config
 
-    def complete(self, summary: RunSummary) -> None:
-        """Enter the models of all trainings into the summary of the run."""
-        if self._earlier:
-            summary.rounds = [*self._rows, _row(self._last.round, self._last.direction, summary)]
+    @contextmanager
+    def recorded_in(self, summary: RunSummary) -> Iterator[None]:
+        """Enter the models of all trainings into the summary of the run, however its own training ends."""
+        if not self._earlier:
+            yield
+            return
+        summary.rounds = [*self._rows, self._own(summary)]
+        try:
+            yield
+        finally:
+            summary.rounds = [*self._rows, self._own(summary)]
+
+    def _own(self, summary: RunSummary) -> RoundModel:
+        return _row(self._last.round, self._last.direction, summary)
 
 
 def _row(number: int, direction: str, summary: RunSummary) -> RoundModel:
@@ -72,4 +88,16 @@ def _row(number: int, direction: str, summary: RunSummary) -> RoundModel:
         verdict=model.verdict if model else "",
         scores=summary.metrics,
         seconds=summary.seconds,
+        costs=part_costs(_report(summary, "train"), _report(summary, "synthesise")),
     )
+
+
+def _report(summary: RunSummary, stage: str) -> dict[str, Any] | None:
+    """Return the report of a stage, or None if the run has no such artifact."""
+    row = summary.stage(stage)
+    if not row or not row.artifact:
+        return None
+    with suppress(OSError):
+        found: dict[str, Any] = json.loads((Path(row.artifact) / REPORT).read_text(encoding="utf-8"))
+        return found
+    return None

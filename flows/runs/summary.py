@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from flows.runs.cost import Cost, total
+from flows.runs.cost import Cost, PartCost, total
 from flows.runs.machine import Machine
 from flows.runs.sizes import Sizes
 from flows.runs.span import StageForecast
@@ -122,7 +122,9 @@ class RoundModel(BaseModel):
     """Reason why it is or is not champion."""
     scores: list[Score] = Field(default_factory=list)
     seconds: float = 0
-    """Seconds that its run took."""
+    """Seconds that its run took. Stages that the run reused took none."""
+    costs: list[PartCost] = Field(default_factory=list)
+    """Time and tokens of its translations and its training, in whichever run made them."""
 
     @property
     def line(self) -> str:
@@ -159,8 +161,8 @@ class RunSummary(BaseModel):
     model: RegisteredModel | None = None
     champion: Champion | None = None
     rounds: list[RoundModel] = Field(default_factory=list)
-    """Models of a run with rounds, in the order in which they were trained. Its own model is the last one, once it is
-    registered."""
+    """Models of a run with rounds, in the order in which they were trained. The run's own model is the last one, also
+    while it is trained and after a failure."""
     currency: str = ""
     """Currency of the money in `cost`."""
     prefect_flow_run_id: str = ""

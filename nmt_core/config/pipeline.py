@@ -93,6 +93,11 @@ class PipelineConfig(Section):
                 f"train.bptt_steps={self.train.bptt_steps} has no effect on a Transformer, which has no recurrent "
                 "layers: set model.architecture to rnn, or remove train.bptt_steps"
             )
+        if self.train.int8_aware_from and self.model.architecture == "rnn":
+            raise ValueError(
+                f"train.int8_aware_from={self.train.int8_aware_from} has no effect on a recurrent network, which "
+                "has no int8 graphs: set model.architecture to transformer, or remove train.int8_aware_from"
+            )
         if self.tokenizer.vocabularies == "separate" and self.model.tied_embeddings == "three_way":
             raise ValueError(
                 "tokenizer.vocabularies=separate leaves nothing to tie three ways: set model.tied_embeddings to two_way"

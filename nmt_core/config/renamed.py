@@ -37,6 +37,23 @@ def with_first_names(values: Any) -> Any:
     return _renamed(values, _FIRST_KEYS, _FIRST_VALUES)
 
 
+def counted_values(values: Any) -> Any:
+    """Return values, of any depth, as they count in a fingerprint: under their first names and with first defaults."""
+    return with_first_names(_with_first_shortlist(values))
+
+
+def _with_first_shortlist(values: Any) -> Any:
+    """Return values, of any depth, with `search.shortlist` as it was when it had no None: false was the default."""
+    if isinstance(values, list | tuple):
+        return [_with_first_shortlist(value) for value in values]
+    if not isinstance(values, dict):
+        return values
+    found = {key: _with_first_shortlist(value) for key, value in values.items()}
+    if {"shortlist", "beam_size"} <= found.keys():  # a section of searches; `export.shortlist` is another option
+        found["shortlist"] = {None: False, False: "never"}.get(found["shortlist"], found["shortlist"])
+    return found
+
+
 def _renamed(values: Any, keys: Mapping[str, str], texts: Mapping[str, Mapping[str, str]]) -> Any:
     if isinstance(values, list | tuple):
         return [_renamed(value, keys, texts) for value in values]

@@ -90,10 +90,11 @@ class SearchConfig(Section):
     precision: Literal["fastest", "fp32", "int8", "fp16"] = "fastest"
     """Precision of the model's graphs. `fastest` means fp16 on a GPU and int8 on a CPU, or fp32 on a CPU if the model
     lacks int8."""
-    shortlist: bool = False
+    shortlist: bool | None = None
     """Choose only from the model's shortlist: the most frequent target pieces, and likely translations of the source
-    pieces. This is faster with a large vocabulary. Scores are log-probabilities within the shortlist. The model needs
-    `export.shortlist`."""
+    pieces. This is faster with a large vocabulary. Scores are log-probabilities within the shortlist. True needs a
+    model with `export.shortlist`. None uses the shortlist in beam search if the export found it safe: a vocabulary of
+    8,000 pieces or more, and at most 0.1 BLEU less in every precision."""
     alignments: Literal["none", "words", "pieces"] = "none"
     """Alignments to return with each translation, from the model's attention: between words (separated by white space),
     between pieces of the vocabulary, or none. They take more time, and the memory of the fp32 graphs."""

@@ -78,6 +78,11 @@ class TrainConfig(Section):
     in nats per target token (Garg et al. 2019: 0.05)."""
     max_gradient_norm: float = Field(0.0, ge=0)
     """Norm to which the gradient is clipped. 0 turns clipping off."""
+    int8_aware_from: int = later(0, ge=0)
+    """First update whose passes use the weights as the int8 export rounds them, so that their rounding costs less
+    (quantisation-aware training, Jacob et al. 2018, section 3). The gradient passes through the rounding unchanged
+    (Bengio et al. 2013), and the weights that are stored are in fp32. 0 means no update. Needs
+    model.architecture=transformer."""
     bptt_steps: int = later(0, ge=0)
     """Number of positions after which the gradient of a recurrent layer through time is cut: truncated back-propagation
     through time (Williams and Peng 1990). 0 means never. Needs model.architecture=rnn."""
@@ -147,6 +152,11 @@ class TrainConfig(Section):
                     f"micro_batch_tokens={self.micro_batch_tokens} is more than {option}={getattr(self, option)}: "
                     "lower the one or raise the other"
                 )
+        if self.int8_aware_from > self.max_updates:
+            raise ValueError(
+                f"int8_aware_from={self.int8_aware_from} is after the last update, max_updates={self.max_updates}: "
+                "lower the one or raise the other"
+            )
         if self.weight_decay and self.optimizer != "adamw":
             raise ValueError(
                 f"weight_decay={self.weight_decay} needs adamw: set optimizer to adamw, or weight_decay to 0"

@@ -33,6 +33,10 @@ from nmt_core.translator import Translator
 INT8_CACHE = "cache in int8"
 FP32_CACHE = "cache in fp32"
 """Names of the ways in which int8 graphs keep keys and values. The cache is in fp32 where integers lose too much."""
+_PIECES_WORTH_A_LIST = 8_000
+"""Size of the vocabulary from which a search uses a shortlist unasked."""
+_LOSS_UNASKED = 0.1
+"""Loss of BLEU on dev sentences up to which a search uses a shortlist unasked."""
 _LARGEST_IN_FP16 = torch.finfo(torch.float16).max
 _SHARE_OF_FP16 = 0.5
 """Share of the fp16 maximum below which activations must stay on the dev set. Other text may have larger ones, and a
@@ -171,6 +175,16 @@ class Gates:
                 remedy = "raise export.shortlist_translations or export.shortlist_frequent"
                 self.refused["shortlist"] = f"{reason}: {remedy}"
         return self.refused.get("shortlist")
+
+    def shortlist_only_on_request(self, precisions: Sequence[Precision]) -> str:
+        """Return the reason why a search must not use the measured shortlist unasked, or an empty string."""
+        if self.model.vocab_size < _PIECES_WORTH_A_LIST:
+            return f"the vocabulary has {self.model.vocab_size:,} pieces, fewer than {_PIECES_WORTH_A_LIST:,}"
+        for precision in precisions:
+            loss = self.changes[with_shortlist(precision)]
+            if not -loss.difference <= _LOSS_UNASKED:  # not(<=) refuses NaN as well
+                return f"the change of BLEU in {precision} is {loss}, a loss of more than {_LOSS_UNASKED:g}"
+        return ""
 
     def costs(self) -> list[str]:
         """Return a line for each thing that is not published, with the reason and the cost in speed."""

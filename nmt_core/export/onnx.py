@@ -33,6 +33,7 @@ MAX_POSITIONS = 2_048
 _ROWS_LOOKED_AT = 20_000
 """Training rows in which sentences are counted."""
 _SEED = 1
+_UNASKED = "unless search.shortlist=false"
 
 
 class ExportReport(StageReport):
@@ -55,6 +56,8 @@ class ExportReport(StageReport):
     """Change of BLEU with its interval: a precision against fp32, the shortlist against the same precision without."""
     not_published: dict[str, str]
     """Reason why a precision, its greedy search without scores, or the shortlist is not in the bundle, by name."""
+    shortlist_use: str = ""
+    """Condition on which beam search uses the shortlist, with the reason if it must be requested. Empty without one."""
     costs: list[str]
     """Line for each thing that is not in the bundle, with the reason and the cost in speed."""
     bytes: dict[str, int]
@@ -88,12 +91,14 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     for number, precision in enumerate(others, 2):
         reporter.progress(number, steps, f"exporting {precision}")
         _export_judged(gates, precision, out, reporter, with_shortlist=listed)
+    shortlist_use = ""
     if listed:
         reporter.progress(steps - 1, steps, "comparing with and without the shortlist")
-        _judge_shortlist(gates, out, reporter)
+        shortlist_use = _judge_shortlist(gates, out, reporter)
     for name in files_of(folder):
         shutil.copyfile(folder / name, out / name)
-    bundle = describe_bundle(out, config, model, rows_with_several_sentences(inputs["split"].path, config))
+    several = rows_with_several_sentences(inputs["split"].path, config)
+    bundle = describe_bundle(out, config, model, several, is_listed_by_default=shortlist_use == _UNASKED)
     (out / BUNDLE_FILE).write_text(bundle.model_dump_json(indent=1) + "\n", encoding="utf-8")
     reporter.progress(steps, steps, f"largest difference {parity.max_difference:.1e}")
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -110,6 +115,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         devices=gates.devices,
         bleu_changes=gates.changes,
         not_published=gates.refused,
+        shortlist_use=shortlist_use,
         costs=gates.costs(),
         bytes={file.relative_to(out).as_posix(): file.stat().st_size for file in files},
     )
@@ -135,12 +141,17 @@ def _judge_unscored(gates: Gates, out: Path, reporter: Reporter) -> None:
         reporter.log(f"fp32 without scores is not published: {reason}")
 
 
-def _judge_shortlist(gates: Gates, out: Path, reporter: Reporter) -> None:
-    """Remove the shortlist from the bundle if it loses too much BLEU."""
+def _judge_shortlist(gates: Gates, out: Path, reporter: Reporter) -> str:
+    """Remove the shortlist from the bundle if it loses too much BLEU. Return the condition of its use, for people."""
     if reason := gates.refuse_shortlist(out, _precisions(out)):
         for name in _shortlist_files(out):
             (out / name).unlink()
         reporter.log(f"the shortlist is not published: {reason}")
+        return ""
+    reason = gates.shortlist_only_on_request(_precisions(out))
+    use = f"only with search.shortlist=true: {reason}" if reason else _UNASKED
+    reporter.log(f"beam search uses the shortlist {use}")
+    return use
 
 
 def _precisions(folder: Path) -> list[Precision]:
@@ -189,7 +200,12 @@ def rows_with_several_sentences(split: Path, config: PipelineConfig) -> float | 
 
 
 def describe_bundle(
-    folder: Path, config: PipelineConfig, model: TranslationModel, several_sentences: float | None = None
+    folder: Path,
+    config: PipelineConfig,
+    model: TranslationModel,
+    several_sentences: float | None = None,
+    *,
+    is_listed_by_default: bool = False,
 ) -> BundleConfig:
     """Return the content of `config.json` for a folder that holds the other files of a bundle.
 
@@ -198,6 +214,7 @@ def describe_bundle(
         config: recipe.
         model: model in the bundle.
         several_sentences: see `rows_with_several_sentences`.
+        is_listed_by_default: see `ShortlistSizes.by_default`.
     """
     precisions = _precisions(folder)
     graphs = [f"{precision}/{name}" for precision in precisions for name in SET_FILES]
@@ -223,13 +240,14 @@ def describe_bundle(
         decoder_layers=model.config.decoder_layers,
         max_positions=model.max_positions,
         precisions=tuple(precisions),
-        shortlist=_shortlist_sizes(folder, model) if SHORTLIST_FILE in graphs else None,
+        shortlist=_shortlist_sizes(folder, model, is_listed_by_default) if SHORTLIST_FILE in graphs else None,
         rows_with_several_sentences=several_sentences,
         sha256={name: sha256_of(folder / name) for name in (*graphs, *files_of(folder))},
     )
 
 
-def _shortlist_sizes(folder: Path, model: TranslationModel) -> ShortlistSizes:
+def _shortlist_sizes(folder: Path, model: TranslationModel, by_default: bool) -> ShortlistSizes:
     source_pieces = model.source_vocab_size or model.vocab_size
     shortlist = Shortlist.load(folder / SHORTLIST_FILE, source_pieces, model.vocab_size)
-    return ShortlistSizes(frequent=len(shortlist.frequent_F), translations=shortlist.translations_VK.shape[1])
+    frequent, translations = len(shortlist.frequent_F), shortlist.translations_VK.shape[1]
+    return ShortlistSizes(frequent=frequent, translations=translations, by_default=by_default)

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from nmt_core.config import Side
 from nmt_core.export.calibration import Ranges, name_of
-from nmt_core.export.integers import integers_of, quantized
 from nmt_core.export.recording.draft import Whole
 from nmt_core.export.recording.recorder import operator
+from nmt_core.models.integers import integers_of, quantized
 from nmt_core.models.kernels import FORBIDDEN, Kernels
 from nmt_core.models.layers import FeedForward
 from nmt_core.models.model import TranslationModel

@@ -68,7 +68,7 @@ def describe_search(translator: Translator) -> str:
     by = "sampling" if search.method == "sample" else f"beam {search.beam_size}"
     by = "greedy search" if by == "beam 1" else by
     further = [
-        *(["with the shortlist"] if search.shortlist else []),
+        *(["with the shortlist"] if translator.uses_shortlist else []),
         *([f"with alignments of {search.alignments}"] if search.alignments != "none" else []),
     ]
     return " ".join([f"{by} in {translator.precision}", *further])

@@ -27,6 +27,9 @@ for them and the search can do without."""
 TERMS = {"terms": pl.Int64, "terms_kept": pl.Int64}
 """Further columns if there is a glossary: the number of terms of a line, and of those that are in its translation. They
 are counted, and are not part of the output."""
+TOKENS = "tokens"
+"""Further column: number of target tokens of a translation, without the end mark. They are counted, and are not part of
+the output."""
 ALIGNMENTS = {
     "none": (),
     "words": ("alignment",),
@@ -113,8 +116,8 @@ def unload() -> None:
 def translate_rows(rows: pl.DataFrame, translator: Translator) -> pl.DataFrame:
     """Return one translated row for each row. A row with a fault is not translated, and its status is the fault.
 
-    A translation with a fault has it as its status, see `checks`. `search.retry` looks for another one. The rows have
-    the columns `TERMS` too if the translator has a glossary.
+    A translation with a fault has it as its status, see `checks`. `search.retry` looks for another one. The rows
+    have the column `TOKENS` too, and the columns `TERMS` if the translator has a glossary.
     """
     faults = rows["fault"].to_list()
     lines = ["" if fault else text for text, fault in zip(rows["text"].to_list(), faults, strict=True)]
@@ -127,7 +130,8 @@ def translate_rows(rows: pl.DataFrame, translator: Translator) -> pl.DataFrame:
     if search.n_best > 1:
         for row, one in zip(records, translations, strict=True):
             row["alternatives"] = [_row(other, search) for other in one.alternatives]
-    rows = pl.DataFrame(records, schema=schema_of(search))
+    tokens = pl.Series(TOKENS, [one.tokens for one in translations], dtype=pl.Int64)
+    rows = pl.DataFrame(records, schema=schema_of(search)).with_columns(tokens)
     if not translator.has_terms:
         return rows
     counts = {"terms": [one.terms for one in translations], "terms_kept": [one.terms_kept for one in translations]}

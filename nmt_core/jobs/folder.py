@@ -43,6 +43,8 @@ class Done(BaseModel):
     """Number of places of terms of the glossary in the text."""
     terms_kept: int = later(0)
     """Number of these whose translation is in the output."""
+    tokens: int | None = later(None)
+    """Number of target tokens in the output. None if an earlier version, which did not count, made a part of it."""
     made_by: Mapping[str, str] = {}
     """Chunks that each version of the code has translated, such as `1-3, 7`. Empty if there was one version."""
 

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import SearchConfig
+from nmt_core.config.renamed import counted_values
 from nmt_core.config.section import later
 from nmt_core.documents.document import Options
 from nmt_core.errors import counted
@@ -75,7 +76,7 @@ class Order(BaseModel):
     @property
     def fingerprint(self) -> str:
         """Hash that identifies the order."""
-        return fingerprint_of(self.model_dump(mode="json"))
+        return fingerprint_of(counted_values(self.model_dump(mode="json")))
 
 
 class Chunk(BaseModel):

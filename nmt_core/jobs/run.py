@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import polars as pl
+
 from nmt_core.errors import ArtifactError, ConfigError, DataError, ModelError, StageError, counted, words_of
 from nmt_core.execution.pool import InProcess, Workers
-from nmt_core.jobs.chunk import TERMS, Bundle, ChunkTask, load, translate_chunk
+from nmt_core.jobs.chunk import TERMS, TOKENS, Bundle, ChunkTask, load, translate_chunk
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Done, JobFolder, Parts
 from nmt_core.jobs.inputs import identity
@@ -279,7 +281,8 @@ class _Attempt:
         former = {output.url for output in last.outputs} if last else ()
         makers = chunks_by_maker(self.parts, range(len(plan.chunks)))
         terms = self._terms(len(plan.chunks)) if self.order.glossary else (0, 0)
-        done = self._finished(merge(plan, self.parts, former, self._require_still_wanted), makers, terms)
+        tokens = self._tokens(len(plan.chunks))
+        done = self._finished(merge(plan, self.parts, former, self._require_still_wanted), makers, terms, tokens)
         self._require_still_wanted()
         self.folder.write(done)
         return done
@@ -296,7 +299,16 @@ class _Attempt:
         counts = [storage.read(self.parts.output(number), list(TERMS)).sum().row(0) for number in range(chunks)]
         return sum(count for count, _ in counts), sum(kept for _, kept in counts)
 
-    def _finished(self, statuses: dict[str, int], makers: dict[str, list[int]], terms: tuple[int, int]) -> Done:
+    def _tokens(self, chunks: int) -> int | None:
+        """Return the number of target tokens, or None if a chunk of an earlier version does not have its number."""
+        try:
+            return sum(int(storage.read(self.parts.output(number), [TOKENS]).sum().item()) for number in range(chunks))
+        except pl.exceptions.ColumnNotFoundError:
+            return None
+
+    def _finished(
+        self, statuses: dict[str, int], makers: dict[str, list[int]], terms: tuple[int, int], tokens: int | None
+    ) -> Done:
         written = outputs_of(self.order)
         files = [identity(url, "") for output in written for url in output.urls]
         return Done(
@@ -307,6 +319,7 @@ class _Attempt:
             statuses=dict(sorted(statuses.items())),
             terms=terms[0],
             terms_kept=terms[1],
+            tokens=tokens,
             made_by={maker: ranges(numbers) for maker, numbers in makers.items()} if len(makers) > 1 else {},
             outputs=tuple(file for file in files if file),
         )

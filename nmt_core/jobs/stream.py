@@ -13,7 +13,7 @@ from nmt_core.formats.kinds import packing_by_name
 from nmt_core.formats.rows import INVALID_UTF8
 from nmt_core.formats.single import Cell, Columns, kind_by_name
 from nmt_core.formats.streams import unpacked
-from nmt_core.jobs.chunk import TERMS, translate_rows
+from nmt_core.jobs.chunk import TERMS, TOKENS, translate_rows
 from nmt_core.jobs.inputs import Inputs, open_input
 from nmt_core.jobs.merge import table
 from nmt_core.jobs.order import ModelVersion, Order
@@ -62,7 +62,7 @@ def translate_stream(
         statuses.update(done["status"].to_list())
         if terms is not None and translator.has_terms:
             terms.update({name: int(done[name].sum()) for name in TERMS})
-        take(rows, table(rows, done.drop(TERMS, strict=False), model))
+        take(rows, table(rows, done.drop(TOKENS, *TERMS, strict=False), model))
 
     groups = Groups(1 if at_once else _LINES, _CHARACTERS, translate_group)
     if pipe:

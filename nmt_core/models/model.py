@@ -1,11 +1,23 @@
 """Interface of every model for the trainer, the search and the export."""
 
+from typing import Protocol
+
 import torch
 from torch import Tensor, nn
 
 from nmt_core.batches.layout import Layout
 from nmt_core.config import ModelConfig
 from nmt_core.errors import ConfigError
+
+
+class LearnedAttention(Protocol):
+    """Attention to the source, as one pass of a model computed it, that learns word alignments."""
+
+    def log_weights(self) -> Tensor:
+        """Return the logarithm of the weight of each source position, fp32 [B, H, T, S]."""
+
+    def targets(self, aligned: Tensor) -> Tensor:
+        """Return `Batch.aligned`, padded or packed, as [B, T], with -1 at places outside of a sentence."""
 
 
 class TranslationModel(nn.Module):
@@ -70,3 +82,16 @@ class TranslationModel(nn.Module):
             target_layout: layout of the target. None means padded.
         """
         raise NotImplementedError
+
+    def forward_with_attention(
+        self, source: Tensor, target: Tensor, source_layout: Layout | None = None, target_layout: Layout | None = None
+    ) -> tuple[Tensor, LearnedAttention]:
+        """Return the states of `forward`, and the attention that learns word alignments.
+
+        Raises:
+            ConfigError: this kind of model has no attention that can learn them.
+        """
+        raise ConfigError(
+            f"model.alignment_layer={self.config.alignment_layer}: a {type(self).__name__} has no attention that can "
+            "learn word alignments: set alignment_layer to 0, or model.architecture to transformer"
+        )

@@ -17,14 +17,14 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import BudgetConfig, PipelineConfig
-from nmt_core.config.renamed import with_first_names
+from nmt_core.config.renamed import counted_values
 from nmt_core.errors import DamagedError, StageError
 from nmt_core.execution.pool import InProcess, Workers
 from nmt_core.execution.torchrun import Launcher, LocalTorchrun
@@ -119,6 +119,8 @@ class Job:
     """Limits on the time of training."""
     allow_code: bool = True
     """True if the recipe may name third-party code to run."""
+    anew: bool = False
+    """True if the stage was forced: it reuses no part of an earlier artifact."""
 
 
 RunFunction = Callable[[PipelineConfig, Inputs, Path, Job], StageReport]
@@ -176,7 +178,7 @@ class Stage:
         identity = {
             "stage": self.name,
             "version": self.version,
-            "config": with_first_names(values),
+            "config": counted_values(values),
             "inputs": dict(inputs),
         }
         return identity | {"versions": versions()} if os.environ.get(STRICT_VERSIONS) == "1" else identity
@@ -259,7 +261,7 @@ def run_stage(
         # The previous holder of the lock may have changed the identity, by fetching a file and recording its hash.
         if outcome := find():
             return outcome
-        artifact = _make(stage, config, store, inputs, job, store.partial(stage.name, fingerprint))
+        artifact = _make(stage, config, store, inputs, replace(job, anew=force), store.partial(stage.name, fingerprint))
         store.share(artifact)
     return Outcome(artifact, reused=False, seconds=time.monotonic() - start)
 

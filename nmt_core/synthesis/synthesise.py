@@ -17,12 +17,7 @@ from nmt_core.corpus import mix
 from nmt_core.corpus.clean import TRAIN_FILES
 from nmt_core.corpus.split import DEV, SPLITS
 from nmt_core.errors import StageError
-from nmt_core.execution.pool import InProcess, LocalWorkers
 from nmt_core.jobs.chunk import unload
-from nmt_core.jobs.folder import JobFolder
-from nmt_core.jobs.inputs import identity as file_identity
-from nmt_core.jobs.order import JobRequest, Order
-from nmt_core.jobs.run import Means, run_job
 from nmt_core.stages.stage import Inputs, Job, StageReport, require_sum
 from nmt_core.store import storage
 from nmt_core.store.artifacts import REPORT
@@ -30,6 +25,7 @@ from nmt_core.store.atomic import write_atomically
 from nmt_core.synthesis.judge import NOT_DRAWN, Judged, KeptShard, MadeShard, judge_shard, mix_shard
 from nmt_core.synthesis.teachers import Teacher, find_teachers
 from nmt_core.synthesis.texts import write_texts
+from nmt_core.synthesis.translations import MADE, Translations, keep, translated
 
 WORK = ".work"
 """Folder of the sentences and of the translation jobs, in the unfinished artifact."""
@@ -55,7 +51,7 @@ class PartReport(BaseModel):
     """Average number of times that each kept pair is trained on."""
     tag: str
     seconds: float
-    """Seconds that the last attempt at the translations took."""
+    """Seconds that the last attempt at the translations took, in whichever run made them."""
 
 
 class TeacherReport(BaseModel):
@@ -69,8 +65,15 @@ class TeacherReport(BaseModel):
     """SHA-256 of the bundle's `config.json`, which holds the hashes of the other files."""
     sentences: int
     """Number of sentences that it translated."""
+    tokens: int | None = None
+    """Number of target tokens that it wrote, of the best translation of each sentence. None if they were not counted,
+    as in an earlier version."""
     seconds: float
-    """Seconds that the last attempt at the translations took."""
+    """Seconds that the last attempt at the translations took, in whichever run made them."""
+    translations: str = ""
+    """Fingerprint of the translations, by which later artifacts reuse them. Empty in an earlier version."""
+    reused_from: str = ""
+    """Short name of the artifact that they were taken from. Empty means that they were made for this artifact."""
 
 
 class Sample(BaseModel):
@@ -85,6 +88,8 @@ class Sample(BaseModel):
 class SynthesisReport(StageReport):
     """Sizes of the synthetic text, and of the training, dev and test text together with it."""
 
+    tokens: int = 0
+    """Number of target tokens that were translated for this artifact, without reused ones."""
     parallel: int
     """Number of pairs of parallel text in the training text, repetitions included."""
     parts: list[PartReport]
@@ -106,6 +111,7 @@ class _Made:
 
     part: SyntheticPart
     teachers: list[TeacherReport] = field(default_factory=list)
+    translations: list[Translations] = field(default_factory=list)
     shards: list[MadeShard] = field(default_factory=list)
     judged: Judged = field(default_factory=Judged)
     trained_on: int = 0
@@ -118,7 +124,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Synthesi
 
     The shards of the parallel text come first, unchanged. Synthetic pairs follow in further `train-NNNNN.parquet` with
     the same columns, and with their origin, teacher and score. `dropped-NNNNN.parquet` of the same number has the
-    dropped pairs of a shard. Dev and test text is the same as in `split`.
+    dropped pairs of a shard. `translations-NNNNN.parquet` has what the teachers wrote. Dev and test text is the
+    same as in `split`.
 
     Raises:
         ConfigError: a teacher translates between other languages, or cannot run the search.
@@ -142,6 +149,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Synthesi
         unload()  # later stages need its memory, and training needs the GPU
     _judge(made, job)
     _mix(made, config, out, shards, job)
+    keep([one for part in made for one in part.translations], out)
     before = split.report()
     report = _report(made, before, before["items_out"] if config.synthesis.train_on_parallel else 0)
     write_atomically(out / REPORT, report.model_dump_json(indent=1))
@@ -172,34 +180,20 @@ def _translated(
         )
     made = _Made(part)
     for number, (teacher, files) in enumerate(zip(teachers, texts.files, strict=True)):
-        own = folder / str(number)
         if not files:
             continue
-        job.reporter.log(f"{part.name}: {teacher.name} translates {texts.sentences:,} sentences")
-        order = Order(
-            model=teacher.version,
-            search=part.search,
-            inputs=tuple(found for file in files if (found := file_identity(str(file), file.name))),
-            target=str(own / "made"),
-            into_folder=True,
-            column="text",
-        )
-        means = Means(
-            bundle=str(teacher.folder),
-            threads=job.resources.threads,
-            workers=InProcess() if isinstance(job.workers, LocalWorkers) else job.workers,  # threads share one model
-            progress=lambda done, total, note: job.reporter.progress(done, total, f"{part.name}: {note}"),
-            say=job.reporter.log,
-        )
-        # Another order, such as after the home was moved in between, has a folder of its own.
-        outcome = run_job(JobRequest(teacher.name), order, JobFolder(str(own / f"job-{order.fingerprint}")), means)
+        own = translated(part, teacher, files, folder / str(number), out, job)
+        made.translations.append(own)
         made.teachers.append(
             TeacherReport(
                 part=part.name,
                 teacher=teacher.name,
                 sha256=teacher.sha256,
-                sentences=outcome.done.lines,
-                seconds=round(outcome.seconds, 2),
+                sentences=own.sentences,
+                tokens=own.tokens,
+                seconds=own.seconds,
+                translations=own.fingerprint,
+                reused_from=own.reused_from,
             )
         )
         made.shards += _shards(part, teacher, files, config, split)
@@ -215,7 +209,7 @@ def _shards(
         yield MadeShard(
             part=part,
             text=str(file),
-            made=str(own / "made" / file.name),
+            made=str(own / MADE / file.name),
             kept=str(own / "kept" / file.name),
             dropped=str(own / "dropped" / file.name),
             split=str(split),
@@ -273,6 +267,7 @@ def _report(made: Sequence[_Made], split: Mapping[str, Any], parallel: int) -> S
         items_in=parallel + sum(one.judged.translated for one in made),
         items_out=parallel + sum(one.trained_on for one in made),
         unit="pairs",
+        tokens=sum(one.tokens or 0 for part in made for one in part.translations if not one.reused_from),
         parallel=parallel,
         parts=[_part_report(one) for one in made],
         teachers=[teacher for one in made for teacher in one.teachers],

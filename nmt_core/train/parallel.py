@@ -26,7 +26,6 @@ from nmt_core.errors import ConfigError
 from nmt_core.models.build import build_model
 from nmt_core.models.loss import alignment_loss, smoothed_cross_entropy
 from nmt_core.models.model import TranslationModel
-from nmt_core.models.transformer import Transformer
 from nmt_core.tokenizer.tokenizer import PAD_ID
 from nmt_core.train.device import autocast, compute_dtype
 from nmt_core.train.distributed import World
@@ -61,7 +60,7 @@ class Objective(nn.Module):
         given = batch.source, batch.decoder_input, batch.source_layout, batch.target_layout
         alignment: Tensor | None = None
         with autocast(self.dtype, batch.source.device):
-            if self.alignment_weight and batch.aligned is not None and isinstance(self.model, Transformer):
+            if self.alignment_weight and batch.aligned is not None:
                 states_M, attention = self.model.forward_with_attention(*given)
                 with torch.autocast(batch.source.device.type, enabled=False):
                     alignment = alignment_loss(attention.log_weights(), attention.targets(batch.aligned))

@@ -6,6 +6,7 @@ was stopped and resumed. Without dropout, it does not depend on the number of pr
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,7 @@ from nmt_core.train.curves import LOG_EVERY as LOG_EVERY
 from nmt_core.train.curves import Listener
 from nmt_core.train.device import missing_bf16, peak_matmul_flops, training_flop
 from nmt_core.train.distributed import World
+from nmt_core.train.int8_aware import Int8Weights
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.optimizer import make_optimizer
 from nmt_core.train.outcome import Outcomes, Problem, look_at
@@ -83,6 +85,7 @@ class Trainer:
         self._incidents = Incidents(folder if world.is_first else None, listener.say)
         self._gone_back_to = -1
         self._continued = start.continued
+        self._int8_weights = Int8Weights(self._model) if config.int8_aware_from else None
         self._optimizer = make_optimizer(self._model, config)
         average = MovingAverage(self._parallel.parameters(), config.ema_decay) if config.ema_decay else None
         self._training = Training(self._parallel, self._optimizer, average)
@@ -181,20 +184,21 @@ class Trainer:
 
     def _update(self, update: Update, stop: bool) -> None:
         """Run one update of the weights. Its gradient is the mean over its target tokens."""
-        config, world, progress = self._config, self._world, self.progress
+        config, world, progress, int8 = self._config, self._world, self.progress, self._int8_weights
         number = progress.update + 1
         # Dropout is a function of (seed, update, rank), so a resumed run draws the same values.
         torch.manual_seed(
             int(np.random.SeedSequence([config.seed, number, world.rank]).generate_state(1, np.uint64)[0])
         )
         summed: Tensor | float = 0.0
-        for index, one in enumerate(update.passes):
-            weight = world.size / update.target_tokens if one.target_tokens else 0.0
-            is_last = index == len(update.passes) - 1
-            plain = self._parallel.backward(one.batch.to(world.device), weight, is_last=is_last)
-            if one.target_tokens:
-                self._window.add(one, plain)
-                summed = summed + plain.double()
+        with int8.in_place() if int8 and number >= config.int8_aware_from else nullcontext():
+            for index, one in enumerate(update.passes):
+                weight = world.size / update.target_tokens if one.target_tokens else 0.0
+                is_last = index == len(update.passes) - 1
+                plain = self._parallel.backward(one.batch.to(world.device), weight, is_last=is_last)
+                if one.target_tokens:
+                    self._window.add(one, plain)
+                    summed = summed + plain.double()
         norm = self._step(number)
         progress.update, progress.epoch, progress.batch = number, update.epoch, update.number + 1
         is_written = self._checkpoints.is_written

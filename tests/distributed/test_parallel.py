@@ -135,6 +135,18 @@ def test_guided_alignment_is_the_same_for_any_processes(
         assert losses(train(config(**changes), 2, encode=encode).path) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.cpu(20)
+def test_weights_are_rounded_to_integers_the_same_for_any_processes(train: Any, make_config: Any) -> None:
+    """A shard has whole rows, and each row has a scale of its own."""
+
+    def config(**changes: Any) -> PipelineConfig:
+        return make_config(train=TRAIN | changes, model=SMOOTH)
+
+    expected = losses(train(config(int8_aware_from=3), 1).path)
+    assert expected != pytest.approx(losses(train(config(), 1).path), rel=1e-5)
+    assert losses(train(config(int8_aware_from=3, parallel="fsdp"), 2).path) == pytest.approx(expected, rel=1e-5)
+
+
 def test_processes_that_share_the_weights_start_from_a_model_and_its_moments_as_one_does(
     train: Any, config: Any, one: Artifact, alone: Losses
 ) -> None:

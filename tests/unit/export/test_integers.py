@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from onnx import TensorProto, helper
 
-from nmt_core.export.integers import integers_of
+from nmt_core.models.integers import integers_of
 
 GREATEST = 255
 """Largest integer that is multiplied with the weights."""

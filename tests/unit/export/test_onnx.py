@@ -23,6 +23,7 @@ from nmt_core.config import (
 )
 from nmt_core.errors import ConfigError, ModelError, StageError
 from nmt_core.explain.explanation import explain
+from nmt_core.export import gates as gates_module
 from nmt_core.export.calibration import calibrate
 from nmt_core.export.dev import Dev
 from nmt_core.export.gates import Gates, onnx_kernels
@@ -218,6 +219,35 @@ def test_a_shortlist_is_part_of_the_bundle(tiny_tokenizer_file: Path, tmp_path: 
     with pytest.raises(ModelError, match=r"shortlist\.npz: .* its sha256 is"):
         Translator.load(out, search)
     Translator.load(out, free)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "frequent", "use"),
+    [
+        (100, 100, "unless search.shortlist=false"),
+        (101, 100, "only with search.shortlist=true: the vocabulary has 100 pieces, fewer than 101"),
+        (100, 60, r"only with search.shortlist=true: the change of BLEU in fp32 is .*, a loss of more than 0\.1"),
+    ],
+    ids=["safe", "small", "lossy"],
+)
+def test_beam_search_uses_a_shortlist_unasked_if_it_is_measured_to_be_safe(
+    tiny_tokenizer_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pieces: int, frequent: int, use: str
+) -> None:
+    monkeypatch.setattr(gates_module, "_PIECES_WORTH_A_LIST", pieces)  # the tiny vocabulary has 100
+    tokenizer, out = Tokenizer(tiny_tokenizer_file), tmp_path / "out"
+    model = random_model(ONE_LAYER, tokenizer.vocab_size)
+    expected = beam_search(TorchStepper(model), tokenizer.encode(LINES), SearchConfig(beam_size=4))
+    targets = tokenizer.decode([hypothesis.ids for hypothesis in expected])
+    options = SHORTLIST | {"shortlist_frequent": frequent, "max_bleu_loss": 100, "precisions": ["fp32"]}
+    report = run_stage(model, ONE_LAYER, tiny_tokenizer_file, tmp_path, targets, **options)
+    assert re.fullmatch(use, report.shortlist_use)
+    is_safe = report.shortlist_use == "unless search.shortlist=false"
+    assert json.loads((out / "config.json").read_text())["shortlist"].get("by_default", False) is is_safe
+    used = {
+        str(search): Translator.load(out, SearchConfig.model_validate(search)).uses_shortlist
+        for search in ({}, {"beam_size": 1}, {"method": "sample"}, {"shortlist": False}, {"shortlist": True})
+    }
+    assert list(used.values()) == [is_safe, is_safe, False, False, True], used
 
 
 def test_a_shortlist_that_loses_too_much_is_not_published(tiny_tokenizer_file: Path, tmp_path: Path) -> None:

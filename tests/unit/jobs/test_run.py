@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from nmt_core.config import SearchConfig
 from nmt_core.errors import DataError, ModelError, StageError
 from nmt_core.execution.pool import LocalWorkers
 from nmt_core.jobs import run as run_module
@@ -21,6 +22,7 @@ from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.order import JobRequest
 from nmt_core.jobs.run import run_job
 from nmt_core.store import storage
+from nmt_core.translator import Translator
 
 LINES = ["the cat sees a dog.", "", "나는 학생 이다.", "now", " \t ", "a big house and a small house", "to it to it"]
 
@@ -82,6 +84,13 @@ def test_every_line_has_its_line_and_the_journal_alone_is_left(job: Any, source:
     assert not list(tmp_path.glob("*.partial"))
 
 
+def test_the_target_tokens_are_counted(job: Any, source: Path, tiny_bundle: Path, tmp_path: Path) -> None:
+    search = SearchConfig(beam_size=1, n_best=1, max_length_offset=8)
+    outcome = job.run(source, tmp_path / "out.txt", search=search)
+    found = Translator.load(tiny_bundle, search).translate(source.read_text().splitlines())
+    assert outcome.done.tokens == sum(one.tokens for one in found) > 70
+
+
 @pytest.mark.parametrize("chunks", [0, 1, 5, 9])
 def test_a_stopped_job_resumes_and_ends_with_the_same_bytes(
     chunks: int, job: Any, source: Path, tmp_path: Path, undisturbed: bytes, monkeypatch: pytest.MonkeyPatch
@@ -98,6 +107,19 @@ def test_a_stopped_job_resumes_and_ends_with_the_same_bytes(
         done = job.run(source, tmp_path / "out.parquet")
     assert again == list(range(chunks, 9)), "what is done is not done again"
     assert done.translated == max(70 - 8 * chunks, 0)
+    assert (tmp_path / "out.parquet").read_bytes() == undisturbed
+
+
+def test_tokens_are_not_counted_if_an_earlier_version_translated_a_part(
+    job: Any, source: Path, tmp_path: Path, undisturbed: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        stop_after(1, patch)
+        with pytest.raises(StoppedError):
+            job.run(source, tmp_path / "out.parquet")
+    (chunk,) = (tmp_path / "out.parquet.job").glob("parts-*/output/*.parquet")
+    pl.read_parquet(chunk).drop("tokens").write_parquet(chunk)
+    assert job.run(source, tmp_path / "out.parquet").done.tokens is None
     assert (tmp_path / "out.parquet").read_bytes() == undisturbed
 
 

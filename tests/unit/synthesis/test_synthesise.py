@@ -203,6 +203,7 @@ def test_the_model_card_and_the_report_of_a_run_name_teachers_and_text(
     nothing = Artifact("export", "0" * 32, tmp_path / "nothing")
     candidate = Candidate(nothing, nothing, made["download"], made["clean"], synthesise=made["synthesise"])
     card = model_card(config, candidate)
+    assert f"- Translation of made by {tiny_bundle}: {teacher['tokens']:,} target tokens, " in card.replace("\\", "")
     assert f"{teacher['sentences']:,} sentences; sha256 of the model {teacher['sha256'][:12]}" in card
     assert "- english: licence not stated" in card and "- korean" not in card, "the Korean text is not used"
     settings = Settings.load({"NMT_HOME": str(tmp_path)})

@@ -17,6 +17,7 @@ from nmt_core.errors import ConfigError
 from nmt_core.export.gates import onnx_kernels
 from nmt_core.export.graphs import export_graphs
 from nmt_core.models.attention_trace import AttentionView
+from nmt_core.models.build import build_model
 from nmt_core.models.kernels import Kernels
 from nmt_core.models.loss import alignment_loss, smoothed_cross_entropy
 from nmt_core.models.transformer import Transformer
@@ -146,6 +147,18 @@ def test_padded_and_packed_batches_have_the_same_loss(
         expected -= sum(float(weights_BTS[row, t, place]) for t, place in enumerate(aligned) if place >= 0)
     assert float(one - without) == pytest.approx(0.5 * expected, rel=1e-4)
     assert float(alignment_loss(attention.log_weights(), padded.aligned)) == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_model_without_heads_to_align_refuses_by_name(config: Callable[..., PipelineConfig], pairs: Any) -> None:
+    """A configuration refuses it first. Without a message, such a training would learn no alignments and not say so."""
+    free = {"alignment_layer": 0, "architecture": "rnn", "decoder_layers": 1, "tied_embeddings": "none"}
+    rnn = build_model(config(free).model, pairs[0].vocab_size, 64)
+    rnn.config = config().model
+    objective = Objective(rnn, 0.1, torch.float32, alignment_weight=0.5)
+    with pytest.raises(
+        ConfigError, match=r"model\.alignment_layer=2: a SearchModel has no attention .* to transformer"
+    ):
+        objective(pad(some(pairs), ROWS[:2]))
 
 
 def test_every_target_token_is_linked_with_a_token_of_its_source(pairs: Any) -> None:

@@ -1,5 +1,7 @@
 """Convert a model's weights to 8-bit integers. Letters in names of tensors: O outputs and I inputs of a layer."""
 
+from collections.abc import Iterator
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -23,13 +25,14 @@ def integers_of(weight_OI: Tensor) -> tuple[Tensor, Tensor]:
     return (weight_OI / scale_O[:, None]).round().to(torch.int8), scale_O
 
 
+def rounded_weights(model: TranslationModel) -> list[Tensor]:
+    """Return the weights of which `quantized` makes integers. Tied weights are listed once."""
+    return list({id(weight): weight for _, weight in _weights(model)}.values())
+
+
 def quantized(model: TranslationModel) -> dict[tuple[str, ...], tuple[Tensor, Tensor]]:
     """Return integers and the scales of their rows, by the names of the layers to which the rows belong."""
-    weights = {
-        name: module.weight
-        for name, module in model.named_modules(remove_duplicate=False)
-        if isinstance(module, nn.Linear | nn.Embedding)
-    }
+    weights = dict(_weights(model))
     side_by_side = tuple(f"decoder.{number}.cross_attention.key_value" for number in range(len(model.decoder)))
     by_weight: dict[tuple[Tensor, ...], tuple[Tensor, Tensor]] = {}  # a tied matrix has several names
     integers: dict[tuple[str, ...], tuple[Tensor, Tensor]] = {}
@@ -39,3 +42,10 @@ def quantized(model: TranslationModel) -> dict[tuple[str, ...], tuple[Tensor, Te
             by_weight[parts] = integers_of(torch.cat(parts).detach())
         integers[names] = by_weight[parts]
     return integers
+
+
+def _weights(model: TranslationModel) -> Iterator[tuple[str, Tensor]]:
+    """Yield the matrix of each layer that maps or looks up rows, by the name of the layer."""
+    for name, module in model.named_modules(remove_duplicate=False):
+        if isinstance(module, nn.Linear | nn.Embedding):
+            yield name, module.weight
