@@ -6,7 +6,8 @@ code that it was registered with, beside models of other versions and beside an 
 
 import ast
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,6 +60,7 @@ def _hash(texts: Mapping[Path, str]) -> str:
     return digest.hexdigest()[:_DIGITS]
 
 
+@cache
 def _renamed(text: str, package: str) -> str:
     """Return the text of a module in which every `from nmt_core... import` names another package.
 
@@ -87,7 +89,8 @@ def _files_of(*modules: str) -> list[Path]:
         file = _file_of(name)
         if file and file not in files:
             files.add(file)
-            pending += [name.rpartition(".")[0], *_imports_of(file)]  # Python imports the package first
+            imported = _imports_in(file.read_text(encoding="utf-8"))
+            pending += [name.rpartition(".")[0], *imported]  # Python imports the package first
     return sorted(files)
 
 
@@ -99,11 +102,13 @@ def _file_of(module: str) -> Path | None:
     return next((file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()), None)
 
 
-def _imports_of(file: Path) -> Iterator[str]:
-    """Yield imported names that may be modules. The project has no relative imports."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+@cache
+def _imports_in(text: str) -> list[str]:
+    """Return imported names that may be modules. The project has no relative imports."""
+    names = []
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
+            names += [name.name for name in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{name.name}" for name in node.names)
+            names += [node.module, *(f"{node.module}.{name.name}" for name in node.names)]
+    return names
