@@ -65,7 +65,7 @@ class ShortlistSizes(BaseModel):
     translations: int
     """Number of pieces that a source piece can add to the shortlist."""
     by_default: bool = later(False)
-    """True if the export found the shortlist safe: beam search then uses it unless `search.shortlist` is false."""
+    """True if the export found the shortlist safe: beam search then uses it unless `search.shortlist` is `never`."""
 
 
 class BundleConfig(BaseModel):
@@ -152,9 +152,9 @@ class BundleConfig(BaseModel):
 
 def uses_shortlist(bundle: BundleConfig, search: SearchConfig) -> bool:
     """Return True if a search chooses from the shortlist, as it says or by default."""
-    if search.shortlist is None:
+    if search.shortlist == "auto":
         return search.method == "beam" and bundle.shortlist is not None and bundle.shortlist.by_default
-    return search.shortlist
+    return search.shortlist == "always"
 
 
 def step_file(
@@ -172,10 +172,10 @@ def step_file(
     Raises:
         ConfigError: the search needs a shortlist, and the bundle has none.
     """
-    if search.shortlist and not bundle.shortlist:
+    if search.shortlist == "always" and not bundle.shortlist:
         raise ConfigError(
-            f"search.shortlist=true: the model in {folder} has no shortlist: export it again with "
-            "export.shortlist=true, or set search.shortlist=false"
+            f"search.shortlist=always: the model in {folder} has no shortlist: export it again with "
+            "export.shortlist=true, or set search.shortlist=never"
         )
     if uses_shortlist(bundle, search):
         return SHORTLIST_STEP_FILE

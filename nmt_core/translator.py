@@ -227,7 +227,9 @@ class Translator:
     @property
     def uses_shortlist(self) -> bool:
         """True if translations are chosen from a shortlist."""
-        return bool(self.search.shortlist) if self._bundle is None else uses_shortlist(self._bundle.config, self.search)
+        if self._bundle is None:
+            return self.search.shortlist == "always"
+        return uses_shortlist(self._bundle.config, self.search)
 
     @property
     def has_terms(self) -> bool:

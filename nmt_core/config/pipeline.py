@@ -79,9 +79,9 @@ class PipelineConfig(Section):
                 f"encode.subword_sampling={self.encode.subword_sampling} has nothing to sample: tokenizer.kind="
                 f"{one_way.pop()} has one segmentation of each text: set it to 0, or kind to bpe or unigram"
             )
-        if self.search.shortlist and not self.export.shortlist:
+        if self.search.shortlist == "always" and not self.export.shortlist:
             raise ValueError(
-                "search.shortlist=true needs a model with a shortlist: set export.shortlist to true as well"
+                "search.shortlist=always needs a model with a shortlist: set export.shortlist to true as well"
             )
         if self.model.architecture == "rnn" and self.train.batching == "packed":
             raise ValueError(

@@ -43,14 +43,14 @@ def counted_values(values: Any) -> Any:
 
 
 def _with_first_shortlist(values: Any) -> Any:
-    """Return values, of any depth, with `search.shortlist` as it was when it had no None: false was the default."""
+    """Return values, of any depth, with `search.shortlist` as it was when it was true or by default false."""
     if isinstance(values, list | tuple):
         return [_with_first_shortlist(value) for value in values]
     if not isinstance(values, dict):
         return values
     found = {key: _with_first_shortlist(value) for key, value in values.items()}
     if {"shortlist", "beam_size"} <= found.keys():  # a section of searches; `export.shortlist` is another option
-        found["shortlist"] = {None: False, False: "never"}.get(found["shortlist"], found["shortlist"])
+        found["shortlist"] = {"auto": False, "always": True}.get(found["shortlist"], found["shortlist"])
     return found
 
 

@@ -1,8 +1,8 @@
 """`search`: search for translations."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from nmt_core.config.section import Section, Seed, later
 
@@ -90,14 +90,21 @@ class SearchConfig(Section):
     precision: Literal["fastest", "fp32", "int8", "fp16"] = "fastest"
     """Precision of the model's graphs. `fastest` means fp16 on a GPU and int8 on a CPU, or fp32 on a CPU if the model
     lacks int8."""
-    shortlist: bool | None = None
+    shortlist: Literal["auto", "always", "never"] = "auto"
     """Choose only from the model's shortlist: the most frequent target pieces, and likely translations of the source
-    pieces. This is faster with a large vocabulary. Scores are log-probabilities within the shortlist. True needs a
-    model with `export.shortlist`. None uses the shortlist in beam search if the export found it safe: a vocabulary of
-    8,000 pieces or more, and at most 0.1 BLEU less in every precision."""
+    pieces. This is faster with a large vocabulary. Scores are log-probabilities within the shortlist. `always` needs a
+    model with `export.shortlist`. `auto` uses the shortlist in beam search if the export found it safe: a vocabulary of
+    8,000 pieces or more, and at most 0.1 BLEU less in every precision. `true` means `always`, and `false` means
+    `never`."""
     alignments: Literal["none", "words", "pieces"] = "none"
     """Alignments to return with each translation, from the model's attention: between words (separated by white space),
     between pieces of the vocabulary, or none. They take more time, and the memory of the fp32 graphs."""
+
+    @field_validator("shortlist", mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        """Return the name for a truth value, as in recipes and models of earlier versions."""
+        return {True: "always", False: "never"}[value] if isinstance(value, bool) else value
 
     @property
     def of_candidates(self) -> "SearchConfig":

@@ -33,7 +33,7 @@ MAX_POSITIONS = 2_048
 _ROWS_LOOKED_AT = 20_000
 """Training rows in which sentences are counted."""
 _SEED = 1
-_UNASKED = "unless search.shortlist=false"
+_UNASKED = "unless search.shortlist=never"
 
 
 class ExportReport(StageReport):
@@ -149,7 +149,7 @@ def _judge_shortlist(gates: Gates, out: Path, reporter: Reporter) -> str:
         reporter.log(f"the shortlist is not published: {reason}")
         return ""
     reason = gates.shortlist_only_on_request(_precisions(out))
-    use = f"only with search.shortlist=true: {reason}" if reason else _UNASKED
+    use = f"only with search.shortlist=always: {reason}" if reason else _UNASKED
     reporter.log(f"beam search uses the shortlist {use}")
     return use
 

@@ -272,7 +272,7 @@ def test_an_update_cannot_be_smaller_than_the_longest_pair() -> None:
 
 
 def test_a_search_with_a_shortlist_needs_a_model_that_has_one() -> None:
-    with pytest.raises(ValidationError, match=r"search\.shortlist=true needs .*: set export\.shortlist to true"):
+    with pytest.raises(ValidationError, match=r"search\.shortlist=always needs .*: set export\.shortlist to true"):
         PipelineConfig.model_validate(TOY | {"search": {"shortlist": True}})
     PipelineConfig.model_validate(TOY | {"search": {"shortlist": True}, "export": {"shortlist": True}})
 
@@ -312,7 +312,7 @@ def test_a_configuration_survives_json(train: dict[str, Any], clean: dict[str, A
     fitting = train | {"max_tokens": 25_000, "max_tokens_per_pass": 25_000, "micro_batch_tokens": 1_024}
     fitting |= {"keep_checkpoints": 5, "optimizer": "adamw", "stop_on": "dev_loss", "keep_best": 0}
     fitting |= {"start_optimizer": "fresh", "bptt_steps": 0, "int8_aware_from": 0}
-    search |= {"n_best": 1, "min_length": 0, "shortlist": False, "rerank": "none", "candidates": 0}
+    search |= {"n_best": 1, "min_length": 0, "shortlist": "never", "rerank": "none", "candidates": 0}
     clean |= {"min_words": 1, "min_characters": 1, "short_ngram_words": 3, "prefer": "first"}
     clean |= {"in_domain": "", "identifier": "", "identifier_model": "", "unicode_form": "NFC"}
     config = PipelineConfig.model_validate(TOY | {"train": fitting, "clean": clean, "search": search})

@@ -196,7 +196,7 @@ SHORTLIST = {"shortlist": True, "shortlist_frequent": 5, "shortlist_translations
 def test_a_shortlist_is_part_of_the_bundle(tiny_tokenizer_file: Path, tmp_path: Path) -> None:
     tokenizer, out = Tokenizer(tiny_tokenizer_file), tmp_path / "out"
     model = random_model(ONE_LAYER, tokenizer.vocab_size)
-    search = SearchConfig(beam_size=3, max_length_offset=4, precision="fp32", shortlist=True)
+    search = SearchConfig(beam_size=3, max_length_offset=4, precision="fp32", shortlist="always")
     report = run_stage(
         model, ONE_LAYER, tiny_tokenizer_file, tmp_path, max_bleu_loss=100, precisions=["int8"], **SHORTLIST
     )
@@ -213,7 +213,7 @@ def test_a_shortlist_is_part_of_the_bundle(tiny_tokenizer_file: Path, tmp_path: 
     texts = [one.text for one in Translator(in_torch, Tokenizers(tokenizer, tokenizer), search).translate(LINES)]
     assert [one.text for one in Translator.load(out, search).translate(LINES)] == texts
     assert explain(out, LINES[0], search).text == texts[0]
-    free = search.model_copy(update={"shortlist": False})
+    free = search.model_copy(update={"shortlist": "never"})
     assert [one.text for one in Translator.load(out, free).translate(LINES)] != texts
     (out / "shortlist.npz").write_bytes(b"damaged")
     with pytest.raises(ModelError, match=r"shortlist\.npz: .* its sha256 is"):
@@ -224,9 +224,9 @@ def test_a_shortlist_is_part_of_the_bundle(tiny_tokenizer_file: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("pieces", "frequent", "use"),
     [
-        (100, 100, "unless search.shortlist=false"),
-        (101, 100, "only with search.shortlist=true: the vocabulary has 100 pieces, fewer than 101"),
-        (100, 60, r"only with search.shortlist=true: the change of BLEU in fp32 is .*, a loss of more than 0\.1"),
+        (100, 100, "unless search.shortlist=never"),
+        (101, 100, "only with search.shortlist=always: the vocabulary has 100 pieces, fewer than 101"),
+        (100, 60, r"only with search.shortlist=always: the change of BLEU in fp32 is .*, a loss of more than 0\.1"),
     ],
     ids=["safe", "small", "lossy"],
 )
@@ -241,7 +241,7 @@ def test_beam_search_uses_a_shortlist_unasked_if_it_is_measured_to_be_safe(
     options = SHORTLIST | {"shortlist_frequent": frequent, "max_bleu_loss": 100, "precisions": ["fp32"]}
     report = run_stage(model, ONE_LAYER, tiny_tokenizer_file, tmp_path, targets, **options)
     assert re.fullmatch(use, report.shortlist_use)
-    is_safe = report.shortlist_use == "unless search.shortlist=false"
+    is_safe = report.shortlist_use == "unless search.shortlist=never"
     assert json.loads((out / "config.json").read_text())["shortlist"].get("by_default", False) is is_safe
     used = {
         str(search): Translator.load(out, SearchConfig.model_validate(search)).uses_shortlist
@@ -264,7 +264,9 @@ def test_a_shortlist_that_loses_too_much_is_not_published(tiny_tokenizer_file: P
     )
     assert "shortlist" not in (out / "config.json").read_text()
     assert {file.name for file in (out / "fp32").iterdir()} == {*SET_FILES, *VIEWS}
-    with pytest.raises(ConfigError, match=r"search\.shortlist=true: the model in .* has no shortlist: export it again"):
+    with pytest.raises(
+        ConfigError, match=r"search\.shortlist=always: the model in .* has no shortlist: export it again"
+    ):
         Translator.load(out, SearchConfig(shortlist=True))
 
 

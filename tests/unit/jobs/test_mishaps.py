@@ -88,7 +88,7 @@ def test_no_chunk_of_a_text_that_changed_while_it_was_read_is_kept(
     ("search", "words"),
     [
         ({"precision": "fp16"}, r"search\.precision=fp16"),
-        ({"shortlist": True}, "has no shortlist"),
+        ({"shortlist": "always"}, "has no shortlist"),
         ({"source_prefix": "<2xx>"}, r"search\.source_prefix='<2xx>'"),
         ({"max_source_tokens": 4_000}, "positions"),
     ],

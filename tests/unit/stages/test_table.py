@@ -134,8 +134,10 @@ def test_an_option_changes_its_stage_and_those_that_follow(store: Store, section
     assert changed(planned(store), planned(store, **sections)) == followers(first)
 
 
-@pytest.mark.parametrize(("value", "first"), [(None, False), (False, "never"), (True, True)])
-def test_a_shortlist_without_a_choice_counts_as_it_did_before_there_was_one(value: bool | None, first: Any) -> None:
+@pytest.mark.parametrize(
+    ("value", "first"), [("auto", False), ("never", "never"), (False, "never"), ("always", True), (True, True)]
+)
+def test_a_shortlist_without_a_choice_counts_as_it_did_before_there_was_one(value: bool | str, first: Any) -> None:
     """Artifacts of earlier recipes are reused. A choice against the shortlist is another search than none."""
     part = {"name": "made", "text": "parallel_source", "teachers": "/bundle", "search": {"shortlist": value}}
     values = {"search": {"shortlist": value}, "synthesis": {"parts": [part]}, "export": {"shortlist": True}}

@@ -194,7 +194,7 @@ def test_only_a_model_that_is_fast_enough_takes_the_champions_place(
 @pytest.mark.parametrize(
     ("search", "way"),
     [
-        ({"shortlist": True, "precision": "fp32"}, "greedy search in fp32 with the shortlist"),
+        ({"shortlist": "always", "precision": "fp32"}, "greedy search in fp32 with the shortlist"),
         pytest.param({"precision": "int8"}, "greedy search in int8", marks=pytest.mark.slow),
         pytest.param({"beam_size": 2}, "beam 2 in int8", marks=pytest.mark.slow),
         ({"precision": "fp32"}, ""),
