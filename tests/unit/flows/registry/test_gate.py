@@ -204,7 +204,7 @@ def test_each_is_timed_as_it_is_served(
     registry: Any, champion: RegisteredModel, rich_bundle: Path, tiny_bundle: Path, search: dict[str, Any], way: str
 ) -> None:
     """Neither bundle has all that the search of the other requires."""
-    export = {"shortlist": search.get("shortlist", False)}
+    export = {"shortlist": "shortlist" in search}
     config = registry.config(search=registry.search.model_dump() | search, export=export)
     references = [one.text for one in Translator.load(rich_bundle, config.search).translate(registry.sentences)]
     rich = registry.register(registry.candidate(config, rich_bundle, registry.split(news=references)), config)
