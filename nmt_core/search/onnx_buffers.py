@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnxruntime
 
-from nmt_core.search.onnx_session import Device
+from nmt_core.search.onnx_session import Device, run_bound
 from nmt_core.search.row_allocation import Copies
 
 Values = list[onnxruntime.OrtValue]
@@ -52,7 +52,7 @@ class Buffers:
             self._binding = self._bound_to_copy()
         self._binding.bind_cpu_input("rows", rows_N)
         self._binding.bind_cpu_input("over", over_N)
-        self._copying.run_with_iobinding(self._binding)
+        run_bound(self._copying, self._binding, self._device)
 
     def _bound_to_copy(self) -> onnxruntime.IOBinding:
         """Bind the copying graph to all rows, including those that have left."""

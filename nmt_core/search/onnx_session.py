@@ -63,6 +63,19 @@ def open_graph(path: Path, device: Device = "cpu") -> onnxruntime.InferenceSessi
     return session
 
 
+def run_bound(session: onnxruntime.InferenceSession, binding: onnxruntime.IOBinding, device: Device) -> None:
+    """Run a graph with bound tensors. Return when its results are where they are bound.
+
+    Copies between a CPU and another device are only queued by ONNX Runtime, so a run there waits for them.
+    """
+    if device == "cpu":
+        session.run_with_iobinding(binding)
+        return
+    binding.synchronize_inputs()
+    session.run_with_iobinding(binding)
+    binding.synchronize_outputs()
+
+
 def _session(graph: Path | bytes, device: Device) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

@@ -36,7 +36,7 @@ import numpy as np
 import onnxruntime
 
 from nmt_core.search.onnx_buffers import NUMPY_TYPES, Buffers, Values
-from nmt_core.search.onnx_session import Device, open_graph
+from nmt_core.search.onnx_session import Device, open_graph, run_bound
 from nmt_core.search.row_allocation import Places
 from nmt_core.search.step import Floats, Ints, Listed
 from nmt_core.tokenizer.tokenizer import PAD_ID
@@ -132,7 +132,7 @@ class OnnxDecoding:
         encoding.bind_cpu_input("source", source_BS)
         for name in (*stepper.cross, *stepper.initial):
             encoding.bind_output(name, stepper.device)
-        stepper.encoder.run_with_iobinding(encoding)
+        run_bound(stepper.encoder, encoding, stepper.device)
         encoded = encoding.get_outputs()
         first = encoded[len(stepper.cross) :] or stepper.no_past(len(source_BS))
         self.cross = Buffers(encoded[: len(stepper.cross)], stepper.device, stepper.keep)
@@ -162,7 +162,7 @@ class OnnxDecoding:
         self.position_1[0] = self.positions
         if binds_anew:
             self._bind_read()
-        stepper.step.run_with_iobinding(self.binding)
+        run_bound(stepper.step, self.binding, stepper.device)
         if not stepper.writes_in_place:
             present = self.binding.get_outputs()[-len(stepper.present) :]
             self.past = Buffers(present, stepper.device, stepper.copy)
@@ -199,7 +199,7 @@ class OnnxDecoding:
         self.past.bind(moving, stepper.past_names)
         for output in stepper.move.get_outputs():
             moving.bind_output(output.name, stepper.device)
-        stepper.move.run_with_iobinding(moving)
+        run_bound(stepper.move, moving, stepper.device)
         self.past = Buffers(moving.get_outputs(), stepper.device, stepper.copy)
         self.room += room
         self.is_bound = False
@@ -239,7 +239,7 @@ class OnnxDecoding:
         copying.bind_cpu_input("list", listed.ids_WE)
         for name in self.stepper.listed:
             copying.bind_output(name, self.stepper.device)
-        self.stepper.output.run_with_iobinding(copying)
+        run_bound(self.stepper.output, copying, self.stepper.device)
         for name, value in zip(self.stepper.listed, copying.get_outputs(), strict=True):
             self.binding.bind_ortvalue_input(name, value)
 

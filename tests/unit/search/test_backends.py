@@ -20,10 +20,10 @@ from nmt_core.search.beam import beam_search
 from nmt_core.search.greedy import greedy_search
 from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.methods import search_batch
-from nmt_core.search.onnx_session import best_device, device_for, open_graph
-from nmt_core.search.onnx_step import STEP_FILE, UNSCORED_STEP_FILE, WHOLE_STEP_FILE, OnnxStepper
+from nmt_core.search.onnx_session import best_device, device_for, open_graph, run_bound
+from nmt_core.search.onnx_step import ENCODER_FILE, STEP_FILE, UNSCORED_STEP_FILE, WHOLE_STEP_FILE, OnnxStepper
 from nmt_core.search.torch_step import TorchStepper
-from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
+from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID
 
 TOLERANCE = 1e-4
 
@@ -216,6 +216,21 @@ def test_a_device_that_is_not_there_is_refused(tiny_bundle: Path, capfd: pytest.
     with pytest.raises(ModelError, match=r"step\.onnx: onnxruntime .* cannot (run|load) it"):
         open_graph(tiny_bundle / "fp32/step.onnx", "cuda")
     assert capfd.readouterr().out == "", "translations may go there"
+
+
+def test_a_run_that_waits_for_copies_computes_the_same(tiny_bundle: Path) -> None:
+    """A CPU has nothing to wait for, and the calls that wait are the same on every device."""
+    session = open_graph(tiny_bundle / "fp32" / ENCODER_FILE)
+    results = []
+    for device in ("cpu", "cuda"):
+        binding = session.io_binding()
+        binding.bind_cpu_input("source", np.array([[5, 6, 7, EOS_ID]]))
+        for output in session.get_outputs():
+            binding.bind_output(output.name)
+        run_bound(session, binding, device)
+        results.append(binding.copy_outputs_to_cpu())
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_device_is_found_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
