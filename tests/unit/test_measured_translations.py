@@ -1,6 +1,7 @@
 """Evaluation of the benchmark of translation: ratios, and the limits that are missed."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,15 @@ def test_a_ratio_is_the_median_of_pairs_that_ran_one_after_the_other() -> None:
 
 def test_a_missed_bar_is_named() -> None:
     rows = [row("ours", 100, [1.0]), row("CTranslate2", 100, [1.19]), row("PyTorch eager", 100, [0.5])]
-    assert missed(rows, []) == ["news, int8, beam 5: 1.19 of 1.20"]
+    assert missed(rows, []) == ["news, int8, beam 5, CTranslate2: 1.19 of 1.20"]
     rows[1] = row("CTranslate2", 100, [1.21])
     assert missed(rows, []) == []
+
+
+def test_each_system_has_a_bar_of_its_own() -> None:
+    rows = [row(name, 100, walls, "fp16") for name, walls in (("ours", [1.0]), ("CTranslate2", [1.1]))]
+    rows = [replace(one, beam=4) for one in [*rows, row("transformers", 100, [4.0], "fp16")]]
+    assert missed(rows, []) == ["news, fp16, beam 4, transformers: 4.00 of 5.00"]
 
 
 def test_each_is_compared_with_ours_of_its_own_precision() -> None:
@@ -40,7 +47,7 @@ def test_each_is_compared_with_ours_of_its_own_precision() -> None:
         *(row("ours", 100, [1.0]), row("CTranslate2", 100, [1.3])),
         *(row("ours", 100, [2.0], "fp32"), row("CTranslate2", 100, [2.0], "fp32")),
     ]
-    assert missed(rows, []) == ["news, fp32, beam 5: 1.00 of 1.12"]
+    assert missed(rows, []) == ["news, fp32, beam 5, CTranslate2: 1.00 of 1.12"]
 
 
 @pytest.mark.parametrize(
