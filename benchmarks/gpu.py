@@ -23,8 +23,8 @@ The others still run. Everything is in one JSON file, which is written again aft
 
 Time of an update of base on an H200, by its kernels (`gpu-h200.json`, in milliseconds; 25,088 + 25,088 tokens, 26.6 in
 all): matrix products 13.9 (9.5 TFLOP, 12.4 at the measured matrix rate); attention 2.7; dropout, residual sums and
-norms 1.9; softmax and loss 1.5; ReLU 1.0; Adam 0.5; 2.0 between kernels. A host needs 56 ms to start the kernels one by
-one, so each layer is one CUDA graph.
+norms 1.9; softmax and loss 1.5; ReLU 1.0; Adam 0.5; some 2 between kernels. A host needs 56 ms to start the kernels one
+by one, so each layer is one CUDA graph.
 """
 
 import argparse

@@ -136,8 +136,8 @@ class OpenBundle:
         if precision not in self._differences:
             on_gpu, on_cpu = (self._opened(precision, device, STEP_FILE) for device in ("cuda", "cpu"))
             self._differences[precision] = largest_difference(on_gpu, on_cpu)
-            with self._lock:
-                del self._steppers[precision, "cpu", STEP_FILE]
+            with self._lock:  # another thread may have compared them at the same time
+                self._steppers.pop((precision, "cpu", STEP_FILE), None)
         return self._differences[precision]
 
     def _opened(self, precision: Precision, device: Device, step: str) -> Stepper:
