@@ -3,10 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from flows.runs.start_from import tag_of
 from flows.runs.summary import RoundModel
-from nmt_core.store.artifacts import Artifact, fingerprint_of
+from nmt_core.store.artifacts import REPORT, Artifact, fingerprint_of
 
 STARTED_FROM_TAG = "nmt.started_from"
 
@@ -42,7 +43,20 @@ class Candidate:
     rounds: Sequence[RoundModel] = ()
     """Models of the run's rounds, in order. The last one is the candidate. Empty if the run has none."""
     teachers: Mapping[str, str] = field(default_factory=dict)
-    """Registered versions of the teachers with their verdicts, in words, by the short name of the artifact."""
+    """Registered versions of the teachers and of the other members of its ensemble, with their verdicts in words, by
+    the short name of the artifact."""
+
+    @property
+    def other_members(self) -> list[str]:
+        """Models in its ensemble that other runs trained, by the short names of their artifacts or by their folders."""
+        return list(dict.fromkeys(member["model"] for member in self.members if not member["is_own"]))
+
+    @property
+    def members(self) -> list[dict[str, Any]]:
+        """Members of its ensemble, as the report of `export` names them. Empty if it is one model."""
+        if not (self.export.path / REPORT).is_file():
+            return []
+        return list(self.export.report().get("members", ()))
 
     @property
     def fingerprint(self) -> str:

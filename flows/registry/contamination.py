@@ -1,5 +1,7 @@
-"""Contamination check: test sentences in the training text of a model, of the models that it started from, and of its
-teachers."""
+"""Contamination check: test sentences in the training text of a model, and of the models behind it.
+
+These are the models that it started from, its teachers, and the other members of an ensemble.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -37,7 +39,13 @@ def unknown(config: PipelineConfig, candidate: Candidate, store: Store) -> str:
             "the report of synthesise is no longer in the store, so the teachers are unknown (run the recipe again "
             "from its first stage)"
         )
-    return _unknown_of_ancestors(candidate.started_from, candidate.synthesise, tests, store)
+    if reason := _unknown_of_ancestors(candidate.started_from, candidate.synthesise, tests, store):
+        return reason
+    reasons = (
+        _unknown_of_ancestor(member, f"{member} is a member of the ensemble", tests, store)
+        for member in candidate.other_members
+    )
+    return next(filter(None, reasons), "")
 
 
 def _unknown_of_ancestors(started_from: str, synthetic: Artifact | None, tests: Mapping[str, str], store: Store) -> str:

@@ -1,4 +1,4 @@
-"""Resolution of `start_from`, of teachers and of rounds: addresses in the registry and in the store become folders.
+"""Resolution of `start_from`, teachers, members and rounds: addresses in the registry and in the store become folders.
 
 This happens once, when a recipe is read, because `models:/NAME@champion` may be another model by the end of the run.
 MLflow is imported only for an address in the registry.
@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 MADE_OF = {"train": "average", "tokenizer": "tokenizer"}
 """Stage of a registered model that each section can start from: its weights and its vocabulary."""
 
-_TAKES = {"train": ("average", "train"), "tokenizer": ("tokenizer",), "synthesis": ("export",)}
+_TAKES = {
+    "train": ("average", "train"),
+    "tokenizer": ("tokenizer",),
+    "synthesis": ("export",),
+    "export": ("average",),
+}
 """Stages whose artifacts a section can name. A registered model stands for its artifact of the first stage."""
 _REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 _STORED = re.compile(r"([a-z]+)/[0-9a-f]{4,32}")
@@ -34,7 +39,7 @@ def tag_of(stage: str) -> str:
 
 
 def resolved(config: PipelineConfig, settings: Settings, *, debug: bool = False) -> PipelineConfig:
-    """Return the configuration with absolute paths in every `start_from`, for every teacher and in `rounds`.
+    """Return the configuration with absolute paths in every `start_from`, for teachers, members and in `rounds`.
 
     Args:
         config: Recipe as it was written.
@@ -68,6 +73,9 @@ def resolved(config: PipelineConfig, settings: Settings, *, debug: bool = False)
             places = tuple(place_of("synthesis", option, teacher) for teacher in part.teachers)
             parts.append(part.model_copy(update={"teachers": places}))
         changes["synthesis"] = config.synthesis.model_copy(update={"parts": tuple(parts)})
+    if config.export.members:
+        places = tuple(place_of("export", "export.members", member) for member in config.export.members)
+        changes["export"] = config.export.model_copy(update={"members": places})
     if config.rounds.count:
         trainings(config)  # a wrong recipe of the other direction is reported before anything starts
         if (file := Path(config.rounds.other_direction)).is_file():
@@ -95,6 +103,7 @@ def named_artifacts(config: Mapping[str, Any]) -> set[tuple[str, str]]:
     addresses = [config.get(section, {}).get("start_from", "") for section in MADE_OF]
     for part in config.get("synthesis", {}).get("parts", ()):
         addresses += part.get("teachers", ())
+    addresses += config.get("export", {}).get("members", ())
     places = map(Path, addresses)
     return {(place.parent.name, place.name) for place in places if place.parent.name in STAGES}
 

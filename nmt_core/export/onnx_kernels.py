@@ -107,13 +107,15 @@ class OnnxKernels(Kernels):
         ids and, if there is a screen, the ids [R, C] of the best tokens that pass it.
         """
         candidates, *listed = choice
-        logits_RV = self.logits(states_RM, listed).float()
+        best = self.best(self.logits(states_RM, listed), choice)
+        return best if listed or not self.screen else [*best, self._screened(self.screen, states_RM, candidates)]
+
+    def best(self, logits_RV: Tensor, choice: Sequence[Tensor]) -> list[Tensor]:
+        """Return the results of `chosen` for logits, without the ids that pass a screen."""
+        candidates, *listed = choice
+        logits_RV = logits_RV.float()
         scored = self._scored(logits_RV, candidates, listed)
-        if listed:
-            return scored
-        whole_RV = _without_forbidden(F.log_softmax(logits_RV, dim=-1))
-        screened = [self._screened(self.screen, states_RM, candidates)] if self.screen else []
-        return [*scored, whole_RV, *screened]
+        return scored if listed else [*scored, _without_forbidden(F.log_softmax(logits_RV, dim=-1))]
 
     def _scored(self, logits_RV: Tensor, candidates: Tensor, listed: Sequence[Tensor]) -> list[Tensor]:
         """Return the log-probabilities and ids of the best tokens, of the whole vocabulary or of a list.

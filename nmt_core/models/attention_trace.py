@@ -7,11 +7,12 @@ Letters: see `nmt_core.models`. Here N counts layers.
 """
 
 import math
+from collections.abc import Sequence
 from typing import cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from nmt_core.config import Side
 from nmt_core.models.attention import attention_weights
@@ -161,3 +162,20 @@ class AttentionView(Graph):
     def _feed_forward(self, x_BLM: Tensor, layer: EncoderLayer | DecoderLayer) -> Tensor:
         frame = layer.feed_forward_frame
         return frame.leave(x_BLM, self.kernels.feed_forward(frame.enter(x_BLM), layer.feed_forward))
+
+
+class EnsembleAttentionView(nn.Module):
+    """Graph that returns what the first member of an ensemble shows, with the alignment of all members.
+
+    Args:
+        views: view of each member.
+    """
+
+    def __init__(self, views: Sequence[AttentionView]) -> None:
+        super().__init__()
+        self.views = nn.ModuleList(views)
+
+    def forward(self, source_BS: Tensor, target_BT: Tensor) -> tuple[Tensor, ...]:
+        """Return the results of `AttentionView.forward` of the first member, with the mean of all alignments."""
+        shown: list[tuple[Tensor, ...]] = [view(source_BS, target_BT) for view in self.views]
+        return (*shown[0][:-1], torch.stack([of_member[-1] for of_member in shown], dim=0).mean(dim=0))

@@ -146,8 +146,14 @@ class Kernels:
             choice: [C] with any values, followed by `listed` of `logits`. With a shortlist, ids are places in the list.
                 The special tokens come first in it, each at its own id.
         """
-        candidates, *listed = choice
-        logits_RV = self.logits(states_RM, listed)
+        return self.best(self.logits(states_RM, choice[1:]), choice)
+
+    def best(self, logits_RV: Tensor, choice: Sequence[Tensor]) -> list[Tensor]:
+        """Return the results of `chosen` for logits of the whole vocabulary, [R, V], or of a shortlist, [R, W * E].
+
+        Log-probabilities are logits too.
+        """
+        candidates = choice[0]
         forbidden = torch.tensor(FORBIDDEN, device=logits_RV.device)
         log_probs_RV = F.log_softmax(logits_RV, dim=-1).index_fill(1, forbidden, float("-inf"))
         log_probs_RC, ids_RC = log_probs_RV.topk(candidates.shape[0], dim=-1)

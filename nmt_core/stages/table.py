@@ -80,6 +80,7 @@ STAGES: dict[str, Stage] = {
             ("export", "model", "languages", "clean"),
             ("average", "tokenizer", "split"),
             "nmt_core.export.onnx:run",
+            identity="nmt_core.export.members:identity",
         ),
         Stage(
             "evaluate",
