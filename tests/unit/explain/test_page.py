@@ -16,6 +16,7 @@ from nmt_core.errors import DataError, ModelError
 from nmt_core.explain.explanation import MOST_PIECES, Explanation, explain
 from nmt_core.explain.page import page
 from nmt_core.explain.positions import sinusoidal
+from nmt_core.models.ensemble import Ensemble
 from nmt_core.models.layers import sinusoidal_positions
 from nmt_core.models.model import TranslationModel
 from nmt_core.models.transformer import Transformer
@@ -170,6 +171,16 @@ def test_a_recurrent_model_is_shown_as_it_is(
     assert (cross["layers"], cross["heads"], len(cross["rows"]), len(cross["columns"])) == (1, 1, *shape)
     levels = np.frombuffer(base64.b64decode(cross["levels"]), dtype=np.uint8).reshape(shape)
     np.testing.assert_allclose(levels.sum(axis=1) / 255, 1, atol=0.5 * len(found.source) / 255)
+
+
+def test_an_ensemble_shows_its_first_member_and_says_so(
+    tiny_model: Transformer, other_model: Transformer, bundle_of: Callable[..., Path], explanation: Explanation
+) -> None:
+    found = explain(bundle_of(Ensemble([tiny_model, other_model])), LINE, SEARCH)
+    words = " ".join("".join(Page(page(found, "two")).text).split())
+    assert "an ensemble of 2 such models" in words and "Vectors and attention are those of the first member" in words
+    assert "ensemble" not in "".join(Page(page(explanation, "one")).text)
+    np.testing.assert_allclose(found.maps.encoder_attention, explanation.maps.encoder_attention, atol=1e-6)
 
 
 @pytest.mark.parametrize("search", [SearchConfig(beam_size=1), SearchConfig(method="sample", n_best=2)])
