@@ -46,7 +46,12 @@ class OnnxKernels(Kernels):
         """True if GroupQueryAttention supports the widths of the heads. Otherwise attention uses its formula."""
 
     def attend_source(self, projected: Tensor, mask_BS: Tensor) -> Tensor:
-        """Attend from the source to itself by one operator, and return [B, S, P]."""
+        """Attend from the source to itself by one operator, and return [B, S, P].
+
+        Restricted attention uses its formula, because the operator masks padding alone.
+        """
+        if self.width:
+            return super().attend_source(projected, mask_BS)
         q_BSP, k_BSP, v_BSP = self.split(projected)
         return self._multi_head(q_BSP, k_BSP, v_BSP, mask_BS)
 
@@ -80,6 +85,7 @@ class OnnxKernels(Kernels):
         position_R = position_1.to(torch.int32).expand(rows)
         length = (position_1 + 1).to(torch.int32).squeeze(0)
         scales, attributes = self._cache(number)
+        attributes |= {"local_window_size": self.width} if self.width else {}
         inputs = [projected, None, None, *past, position_R, length]
         written = tuple(past[0].shape)
         return list(

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt_core.config import Side
-from nmt_core.models.attention import attention_weights
+from nmt_core.models.attention import Sight, attention_weights, visible
 from nmt_core.models.kernels import Graph, Kernels
 from nmt_core.models.layers import DecoderLayer, EncoderLayer, Ssru, join_heads, linear_recurrence, split_heads
 from nmt_core.models.transformer import Transformer
@@ -153,7 +153,9 @@ class AttentionView(Graph):
         if self.model.turns:
             projected = self.kernels.turn(projected, self.model.positions_LM[: projected.shape[1]])
         q_BHLD, k_BHLD, v_BHLD = (self._heads(x_BLP) for x_BLP in self.kernels.split(projected))
-        weights_BHLL = attention_weights(q_BHLD, k_BHLD, mask, causal=causal)
+        if width := self.model.config.attention_width:
+            mask = visible(mask, Sight(causal, width), projected.shape[1], projected.device)
+        weights_BHLL = attention_weights(q_BHLD, k_BHLD, mask, causal=causal and not width)
         return join_heads((weights_BHLL @ v_BHLD).transpose(1, 2)), weights_BHLL
 
     def _heads(self, x_BLP: Tensor) -> Tensor:

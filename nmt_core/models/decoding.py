@@ -126,13 +126,13 @@ def _of_ensemble(members: list[Graphs]) -> Graphs:
 
 def _of_recurrent(kernels: RnnKernels) -> Graphs:
     model = cast(RecurrentModel, kernels.model)
-    dtype, hidden = model.output.weight.dtype, model.config.rnn.hidden_size
+    dtype = model.output.weight.dtype
     return Graphs(
         RnnEncoderGraph(kernels),
         RnnStepGraph(kernels),
         OutputGraph(kernels),
         tuple(Held(name, shape, dtype) for name, shape in model.cross_shapes.items()),
-        tuple(Held(name, ("rows", hidden), dtype) for name in model.state_names),
+        tuple(Held(name, ("rows", size), dtype) for name, size in model.state_sizes.items()),
         has_first=True,
         writes_in_place=False,
     )

@@ -1,4 +1,4 @@
-"""Ensembles: several models of one shape and one vocabulary that translate together (Sutskever et al. 2014, section 3.6).
+"""Ensembles: models of one shape and one vocabulary that translate together (Sutskever et al. 2014, section 3.6).
 
 At each step, the probability of a token is the mean of its probabilities in the members. Its logarithm is what a search
 adds up: log p = log (1/K sum over k of p_k). This mean is a distribution, which sampling, scores and alignments of

@@ -37,7 +37,7 @@ STEPWISE_OUTPUTS = ("attention", "source_embedding", "target_embedding")
 class AttentionMaps:
     """Attention and embeddings of one pass. None means that the model does not have them.
 
-    Rows of weights sum to 1. Rows of padding have no meaning.
+    Rows of weights sum to 1, or to less with predictive local attention. Rows of padding have no meaning.
     """
 
     cross_attention: Floats | None = None

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from nmt_core.models.ensemble import part_of
 from nmt_core.models.kernels import Graph
 from nmt_core.models.recurrent.attention import AttendingModel
-from nmt_core.models.recurrent.cells import CELLS, State
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
@@ -34,14 +33,13 @@ class RecurrentAttentionStep(Graph):
             source_BS: source ids with end mark, padded.
             tokens_B: ids of the tokens that the decoder reads.
             cross: first part of the result of `RnnEncoderGraph` for the source.
-            past: first states of the decoder, or last result of the previous step, each [B, H].
+            past: first states of the decoder, or last result of the previous step, each [B, ...].
 
         Returns:
             Attention [B, S], embeddings of the source [B, S, E] and of the tokens [B, E], and the next states.
         """
         model, is_token_BS = self.model, source_BS != PAD_ID
-        width = len(CELLS[model.config.rnn.cell].names)
-        states: list[State] = [tuple(past[first : first + width]) for first in range(0, len(past), width)]
+        states = model.states_of(past)
         y_BE = F.embedding(tokens_B, model.target_embedding.weight)
         _, after = model.step(y_BE, cross, is_token_BS, states)
         weights_B1S = model.weights(states, after, cross, is_token_BS)

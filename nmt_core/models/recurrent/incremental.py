@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nmt_core.models.incremental import DecodingStep
 from nmt_core.models.kernels import Graph, Kernels
-from nmt_core.models.recurrent.cells import CELLS, Recurrence, State, read_steps
+from nmt_core.models.recurrent.cells import Recurrence, State, read_steps
 from nmt_core.models.recurrent.model import RecurrentModel
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
@@ -34,7 +34,7 @@ class RnnEncoderGraph(Graph):
     kernels: RnnKernels
 
     def forward(self, source_BS: Tensor) -> list[Tensor]:
-        """Return the tensors of `cross_shapes`, then the tensors of `state_names`.
+        """Return the tensors of `cross_shapes`, then the tensors of `state_sizes`.
 
         Args:
             source_BS: source ids, end marks included, padded.
@@ -59,11 +59,9 @@ class RnnStepGraph(DecodingStep):
             position_1: not used.
             source_mask_BS: bool, True at source tokens and False at padding.
             cross: first part of the result of `RnnEncoderGraph`.
-            past: rest of that result, or second result of the previous step, in the order of the rows; each [R, H].
+            past: rest of that result, or second result of the previous step, in the order of the rows; each [R, ...].
         """
         model = self.model
-        width = len(CELLS[model.config.rnn.cell].names)
-        states = [tuple(past[first : first + width]) for first in range(0, len(past), width)]
         y_RE = F.embedding(tokens_R, model.target_embedding.weight)
-        state_RM, states = model.step(y_RE, cross, source_mask_BS, states)
+        state_RM, states = model.step(y_RE, cross, source_mask_BS, model.states_of(past))
         return state_RM, [part for state in states for part in state]
