@@ -19,6 +19,17 @@ _NOT_IN_A_TAG = re.compile(r"[^\w\-./ ]+")
 """Characters that MLflow accepts in no name, such as + in chrF++."""
 
 
+def members_of(export: Artifact | None) -> list[dict[str, Any]]:
+    """Return the members of an ensemble from the report of its export. Empty if it is one model, or unknown."""
+    is_known = export is not None and (export.path / REPORT).is_file()
+    return list(export.report().get("members", ())) if export and is_known else []
+
+
+def other_members(export: Artifact | None) -> list[str]:
+    """Return the models in an ensemble that other runs trained, each once."""
+    return list(dict.fromkeys(member["model"] for member in members_of(export) if not member["is_own"]))
+
+
 @dataclass(frozen=True)
 class Candidate:
     """Bundle with its evaluation and the artifacts that it was made from."""
@@ -39,6 +50,8 @@ class Candidate:
     """Training artifact, for the cost of training. None if the store no longer has it."""
     synthesise: Artifact | None = None
     """Synthetic text, for its teachers. None if there is none, or if the store no longer has it."""
+    augment: Artifact | None = None
+    """Rough copies of the text, for their leaks. None if there are none, or if the store no longer has them."""
 
     rounds: Sequence[RoundModel] = ()
     """Models of the run's rounds, in order. The last one is the candidate. Empty if the run has none."""
@@ -49,14 +62,12 @@ class Candidate:
     @property
     def other_members(self) -> list[str]:
         """Models in its ensemble that other runs trained, by the short names of their artifacts or by their folders."""
-        return list(dict.fromkeys(member["model"] for member in self.members if not member["is_own"]))
+        return other_members(self.export)
 
     @property
     def members(self) -> list[dict[str, Any]]:
         """Members of its ensemble, as the report of `export` names them. Empty if it is one model."""
-        if not (self.export.path / REPORT).is_file():
-            return []
-        return list(self.export.report().get("members", ()))
+        return members_of(self.export)
 
     @property
     def fingerprint(self) -> str:
