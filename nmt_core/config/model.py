@@ -98,9 +98,9 @@ class ModelConfig(Section):
     """Architecture: the Transformer, or the recurrent network that `rnn` describes."""
     rnn: RnnConfig = RnnConfig()
     """Recurrent network, used with architecture=rnn."""
-    d_model: int = Field(512, ge=8)
+    d_model: int = Field(512, ge=2)
     """Width of the embeddings and of every sub-layer's output."""
-    d_ff: int = Field(2_048, ge=8)
+    d_ff: int = Field(2_048, ge=2)
     """Width of the inner layer of the feed-forward sub-layers."""
     num_heads: int = Field(8, ge=1)
     """Number of attention heads. It must divide `d_model`, unless `key_width` and `value_width` are set."""

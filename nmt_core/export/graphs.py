@@ -26,8 +26,9 @@ from nmt_core.models.kernels import Kernels
 from nmt_core.models.recurrent.attention import AttendingModel
 from nmt_core.models.recurrent.attention_trace import EnsembleRecurrentAttentionStep, RecurrentAttentionStep
 from nmt_core.models.transformer import Transformer
+from nmt_core.models.worked_example import WorkedExample, can_be_worked
 from nmt_core.search.alignment import ALIGNMENT_FILE, ALIGNMENT_OUTPUT
-from nmt_core.search.attention import ATTENTION_FILE, ATTENTION_OUTPUTS, STEPWISE_OUTPUTS
+from nmt_core.search.attention import ATTENTION_FILE, ATTENTION_OUTPUTS, STEPWISE_OUTPUTS, WORKED_FILE, WORKED_OUTPUTS
 from nmt_core.search.onnx_step import (
     COPY_FILE,
     ENCODER_FILE,
@@ -82,6 +83,10 @@ def export_graphs(
 
 
 _IDS, _SOURCE = torch.int64, ("sentences", "source_positions")
+
+
+_PASS = [Held("source", _SOURCE, _IDS), Held("target", ("sentences", "target_positions"), _IDS)]
+"""Inputs of a graph that reads whole sentences and their translations."""
 
 
 def _encoder(halves: Graphs) -> Recording:
@@ -159,7 +164,11 @@ def _views(members: Sequence[Kernels], halves: Graphs, weights: Weights) -> dict
     model = members[0].model
     if isinstance(model, Transformer):
         views = [AttentionView(Kernels(kernels.model), _ALIGNING_LAYERS) for kernels in members]
-        return _transformer_views(EnsembleAttentionView(views) if views[1:] else views[0], weights)
+        graphs = _transformer_views(EnsembleAttentionView(views) if views[1:] else views[0], weights)
+        if can_be_worked(model):
+            worked = record(WorkedExample(Kernels(model)), _PASS, list(WORKED_OUTPUTS))
+            graphs[WORKED_FILE] = graph_of(worked, weights)
+        return graphs
     if isinstance(model, AttendingModel):
         steps = [RecurrentAttentionStep(kernels) for kernels in members]
         step = EnsembleRecurrentAttentionStep(steps) if steps[1:] else steps[0]
@@ -169,8 +178,7 @@ def _views(members: Sequence[Kernels], halves: Graphs, weights: Weights) -> dict
 
 def _transformer_views(module: nn.Module, weights: Weights) -> dict[str, onnx.ModelProto]:
     """Return the two graphs of `AttentionView`, which reads source [B, S] and target [B, T]."""
-    inputs = [Held("source", _SOURCE, _IDS), Held("target", ("sentences", "target_positions"), _IDS)]
-    view = record(module, inputs, [*ATTENTION_OUTPUTS, ALIGNMENT_OUTPUT])
+    view = record(module, _PASS, [*ATTENTION_OUTPUTS, ALIGNMENT_OUTPUT])
     return {
         ATTENTION_FILE: graph_of(view, weights, {name: name for name in ATTENTION_OUTPUTS}),
         ALIGNMENT_FILE: graph_of(view, weights, {ALIGNMENT_OUTPUT: ALIGNMENT_OUTPUT}),

@@ -20,7 +20,7 @@ from nmt_core.models.build import build_model
 from nmt_core.models.ensemble import Ensemble, members_of
 from nmt_core.models.model import TranslationModel
 from nmt_core.search.alignment import ALIGNMENT_FILE
-from nmt_core.search.attention import ATTENTION_FILE
+from nmt_core.search.attention import ATTENTION_FILE, WORKED_FILE
 from nmt_core.search.onnx_session import Device
 from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, UNSCORED_STEP_FILE
 from nmt_core.search.sentences import share_with_several
@@ -234,7 +234,7 @@ def describe_bundle(
     graphs = [f"{precision}/{name}" for precision in precisions for name in SET_FILES]
     graphs = [name for name in graphs if not name.endswith(UNSCORED_STEP_FILE) or (folder / name).is_file()]
     source_pretokenizer, target_pretokenizer = Pretokenizers.read(folder).kinds
-    views = [f"{ATTENTION_SET}/{name}" for name in (ATTENTION_FILE, ALIGNMENT_FILE)]
+    views = [f"{ATTENTION_SET}/{name}" for name in (ATTENTION_FILE, ALIGNMENT_FILE, WORKED_FILE)]
     graphs += [name for name in views if (folder / name).is_file()]
     graphs += _shortlist_files(folder)
     return BundleConfig(

@@ -35,7 +35,7 @@ def pieces(model: bytes, lines: Iterable[str]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
-def test_pieces_are_those_of_the_library_that_made_the_file(kind: str, tmp_path: Path) -> None:
+def test_text_is_cut_as_by_the_library_that_made_the_file(kind: str, tmp_path: Path) -> None:
     model = sentencepiece_model(GOLDEN / f"{kind}.json")
     assert pieces(model, EXPECTED["lines"]) == EXPECTED[kind]
     (tmp_path / SPM_FILE).write_bytes(model)
