@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from flows.settings import Settings, lacks_database
 from nmt_core.config import REVERSE, PipelineConfig
 from nmt_core.errors import ArtifactError, ConfigError, ModelError, words_of
+from nmt_core.export.members import check_members
 from nmt_core.recipes.rounds import trainings
 from nmt_core.stages.table import STAGES
 from nmt_core.store.artifacts import Artifact
@@ -80,7 +81,9 @@ def resolved(config: PipelineConfig, settings: Settings, *, debug: bool = False)
         trainings(config)  # a wrong recipe of the other direction is reported before anything starts
         if (file := Path(config.rounds.other_direction)).is_file():
             changes["rounds"] = config.rounds.model_copy(update={"other_direction": str(file.absolute())})
-    return config.model_copy(update=changes) if changes else config
+    config = config.model_copy(update=changes) if changes else config
+    check_members(config)
+    return config
 
 
 def _require_rounds(option: str, config: PipelineConfig) -> None:

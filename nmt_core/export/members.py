@@ -14,6 +14,7 @@ from nmt_core.config import PipelineConfig
 from nmt_core.errors import ArtifactError, ConfigError, StageError
 from nmt_core.store.artifacts import MANIFEST, Artifact, Identity
 from nmt_core.store.digests import sha256_of
+from nmt_core.tokenizer.tokenizer import tokenizer_files
 from nmt_core.train.weights import MEMBERS, MODEL_FILE, Label
 
 _MAY_DIFFER = {"dropout"}  # it has no effect on a translation
@@ -72,6 +73,27 @@ def find_members(average: Artifact, config: PipelineConfig, tokenizer: Path) -> 
             members.append(weights)
     _require_different([weights.member for weights in members], config.export.members)
     return members
+
+
+def check_members(config: PipelineConfig) -> None:
+    """Check what is known of the members before a run trains anything: their shape, and the vocabulary if it is reused.
+
+    The stage checks all of it again. A model whose weights are missing is left to the stage.
+
+    Args:
+        config: recipe, with folders or files in `export.members` and `tokenizer.start_from`.
+
+    Raises:
+        ConfigError: a model has another shape or another vocabulary.
+        StageError: weights cannot be read.
+    """
+    folder = Path(config.tokenizer.start_from)
+    is_known = bool(config.tokenizer.start_from) and (folder / tokenizer_files(folder)[0]).is_file()
+    for address in config.export.members:
+        for file in _files_in(Path(address)):
+            label = Label.read(file)
+            expected = Label.of(config.model, folder) if is_known else label.model_copy(update={"model": config.model})
+            _require_the_same(label, expected, address)
 
 
 def _members_in(place: Path, *, is_own: bool = False) -> list[MemberWeights]:

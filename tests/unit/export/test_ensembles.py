@@ -16,6 +16,7 @@ from nmt_core.bundle.folder import read_bundle
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError, StageError
 from nmt_core.evaluate.report import EvaluateReport
+from nmt_core.export.members import check_members
 from nmt_core.export.onnx import ExportReport, load_members
 from nmt_core.models.build import build_model
 from nmt_core.search.beam import beam_search
@@ -172,10 +173,18 @@ def test_what_cannot_be_a_member_is_refused_by_name(bench: Bench, tmp_path: Path
     deeper = bench.config(model={"decoder_layers": 2, "dropout": 0.3})
     with raises(ConfigError, "deeper.safetensors", "has model.decoder_layers=2, not 1: ", "one shape"):
         export(bench.weights(tmp_path / "deeper.safetensors", deeper, 2))
+    strange = bench.weights(tmp_path / "strange.safetensors", config, 2, tiny_tokenizer_file.parent)
     with raises(ConfigError, "strange.safetensors", "the source vocabulary", "tokenizer.start_from"):
-        export(bench.weights(tmp_path / "strange.safetensors", config, 2, tiny_tokenizer_file.parent))
+        export(strange)
     with raises(ConfigError, average.short, "have the same weights", "name other models"):
         export(average.path)
     with raises(StageError, "nothing", "has no weights", "average/FINGERPRINT"):
         export(tmp_path / "nothing")
+    members = {"members": [str(tmp_path / "deeper.safetensors")]}
+    with raises(ConfigError, "deeper.safetensors", "model.decoder_layers=2"):
+        check_members(bench.config(export=members))
+    check_members(bench.config(export={"members": [str(strange), "no/such/file"]}))  # the vocabulary is not known yet
+    reused = {"start_from": str(bench.made["tokenizer"].path)}
+    with raises(ConfigError, "strange.safetensors", "the source vocabulary"):
+        check_members(bench.config(export={"members": [str(strange)]}, tokenizer=reused))
     assert json.loads((average.path / "report.json").read_text())["members"] == []
