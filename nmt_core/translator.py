@@ -536,12 +536,12 @@ class Translator:
         if is_long and self.search.long_lines == "cut":
             return "cut", True
         if has_runs and not any(part.text for part in read):
-            return "not_text", False
+            return "no_language", False
         has_unknown = any(part.has_unknown for part in read)
         if has_unknown and not any(self._has_known_words(ids) for part in read for ids in part.pieces):
             return "unknown", False
         if has_runs:
-            return "partly_not_text", False
+            return "partly_no_language", False
         if has_unknown:
             return "partly_unknown", False
         return "split" if is_long else "ok", False

@@ -18,11 +18,11 @@ Status = Literal[
     "prefix_unknown",
     "unknown",
     "partly_unknown",
-    "not_text",
-    "partly_not_text",
+    "no_language",
+    "partly_no_language",
     "terms_missing",
 ]
-WHOLE: frozenset[Status] = frozenset({"ok", "split", "partly_unknown", "partly_not_text"})
+WHOLE: frozenset[Status] = frozenset({"ok", "split", "partly_unknown", "partly_no_language"})
 """Statuses of a translation of the whole line, in which nothing is known to be wrong."""
 
 
@@ -64,8 +64,8 @@ class Translation:
     sentence, reached its greatest length before its end. `prefix_unknown`: the tokenizer has no pieces for the
     requested beginning of the translation, so the beginning is free. `unknown`: the vocabulary can spell nothing of the
     line but marks and digits. `partly_unknown`: it cannot spell a part of the line. `search.copy_unknown` chooses
-    whether such text is copied. `not_text`: the line is a run of more than 500 characters without a space, such as
-    base64, and is copied. `partly_not_text`: such a run is copied, and the rest of the line is translated.
+    whether such text is copied. `no_language`: the line is a run of more than 500 characters without a space, such as
+    base64, and is copied. `partly_no_language`: such a run is copied, and the rest of the line is translated.
     `terms_missing`: a term of the glossary is in the line, and its translation is not in
     the translation."""
     tokens: int = 0
@@ -169,7 +169,7 @@ def whole(
 
 
 def _status(translations: Sequence[Translation], status: Status) -> Status:
-    if status in ("cut", "unknown", "not_text"):
+    if status in ("cut", "unknown", "no_language"):
         return status
     return "unfinished" if any(one.status == "unfinished" for one in translations) else status
 

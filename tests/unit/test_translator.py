@@ -512,9 +512,9 @@ def test_runs_that_are_no_language_are_copied_and_the_rest_is_translated(split: 
     first, second = splitting.translate(["the cat sees a dog. now", "a small house"])
     found = splitting.translate(f"the cat sees a dog. now {RUN}  a small house {RUN}")
     assert found.text == f"{first.text} {RUN}  {second.text} {RUN}"
-    assert found.status in ("partly_not_text", "unfinished") and found.tokens == first.tokens + second.tokens
+    assert found.status in ("partly_no_language", "unfinished") and found.tokens == first.tokens + second.tokens
     assert splitting.translate(f"{RUN} 2024-05!").text == f"{RUN} 2024-05!"
-    assert splitting.translate(f"you 😀 {RUN}").status in ("partly_not_text", "unfinished")
+    assert splitting.translate(f"you 😀 {RUN}").status in ("partly_no_language", "unfinished")
     assert splitting.translate(f"你好 {RUN}").status == "unknown"
 
 
@@ -522,7 +522,7 @@ def test_runs_that_are_no_language_are_copied_and_the_rest_is_translated(split: 
 def test_a_line_of_a_run_alone_never_reaches_the_model(run: str, translator: Translator) -> None:
     lonely = Translator(None, translator.tokenizers, QUICK)  # type: ignore[arg-type]
     [found] = lonely.translate([run])
-    assert (found.text, found.status, found.tokens) == (run, "not_text", 0)
+    assert (found.text, found.status, found.tokens) == (run, "no_language", 0)
     assert math.isnan(found.score)
 
 

@@ -89,7 +89,7 @@ def test_modules_answer_before_they_do_anything(tmp_path: Path) -> None:
     assert {"flows.worker", "flows.servers.worker", "nmt_core.train"} <= {*modules()}
     asked = [(module, words) for module in modules() for words in (["--help"], ["--no-such-option"], ["no-such-word"])]
     asked = [(module, words) for module, words in asked if words != ["no-such-word"] or module not in ANY_WORD]
-    asked.append(("flows.servers.worker", ["--pool", "cpu"]))  # right, but for want of a server
+    asked.append(("flows.servers.worker", ["--pool", "cpu"]))  # right, and no server is known
     asked.append(("flows.servers.worker", []))
     require_answers(asked, tmp_path)
 

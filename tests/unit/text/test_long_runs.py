@@ -56,5 +56,5 @@ def test_language_is_no_run(text: str) -> None:
     assert long_runs(text) == []
 
 
-def test_spaces_are_those_of_the_spelling() -> None:
+def test_spelling_knows_the_same_spaces() -> None:
     assert re.fullmatch(rf"\[{re.escape(SPACES)}\]\+", SPACES_OF_SPELLING)
