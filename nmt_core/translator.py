@@ -34,14 +34,15 @@ from nmt_core.search.long_lines import by_punctuation, joiner, parts_of
 from nmt_core.search.methods import search_batch
 from nmt_core.search.minimum_bayes_risk import ranked
 from nmt_core.search.onnx_session import Device
-from nmt_core.search.sentences import layout_of
+from nmt_core.search.sentences import layout_of, on_one_line
 from nmt_core.search.step import Stepper
 from nmt_core.search.term_search import Required, beam_size, search_with_terms
 from nmt_core.search.translation import Alternative, Status, Translation, whole
-from nmt_core.search.unknown import UnknownText, filled
+from nmt_core.search.unknown import UnknownText, cut_at, filled
 from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm, is_visible
 from nmt_core.terms.glossary import Term, TermFinder, missing, terms_of
 from nmt_core.terms.pieces import TermPieces, faults_of
+from nmt_core.text.long_runs import long_runs
 from nmt_core.tokenizer.tokenizer import EOS_ID, UNK_ID, Tokenizer, Tokenizers
 
 _VARIANTS = 8  # searches of one translator that are kept ready
@@ -415,7 +416,7 @@ class Translator:
         own = self._prefixes(target_prefixes, len(lines))
         laid_out = [self._laid_out(line) for line in lines]
         for parts, first in zip(laid_out, own, strict=True):
-            begin = next((part for part in parts if part.text), None)
+            begin = next((inner for part in parts for inner in part.without_runs if inner.text), None)
             if begin and first:
                 begin.prefix = first
         ahead = [part for parts in laid_out for part in parts]
@@ -428,8 +429,23 @@ class Translator:
         ]
 
     def _laid_out(self, line: str) -> list[LinePart]:
-        """Return the parts of a line that are translated one by one: its sentences, or the whole line."""
+        """Return the parts of a line that are translated one by one: its sentences, or the whole line.
 
+        Runs that are no language are never read, because their length would cost minutes.
+        """
+        runs = long_runs(line) if self.search.copy_unknown != "never" else []
+        runs = [(start, end) for start, end in runs if is_visible(line[start:end])]
+        if not runs:
+            return self._sentences(line)
+        clean = line.encode("utf-8", "replace").decode("utf-8")
+        between: list[LinePart] = []
+        for text, copied in cut_at(clean if self._splits_sentences else on_one_line(clean), runs):
+            parts = self._sentences(text) or [LinePart("")]
+            parts[-1].after += copied
+            between += parts
+        return [LinePart.between(between)]
+
+    def _sentences(self, line: str) -> list[LinePart]:
         def tidy(text: str) -> str:
             tidied = _tidied(text, *self.spelling)
             return tidied if is_visible(tidied) else ""
@@ -496,17 +512,11 @@ class Translator:
 
     def _whole(self, line: str, parts: Sequence[LinePart], *, has_prefix: bool) -> Translation:
         """Return the translation of a line from the translations of its parts."""
-        status: Status = "ok"
-        if any(part.has_unknown for part in parts):
-            known = any(self._has_known_words(ids) for part in parts for ids in part.pieces)
-            status = "partly_unknown" if known else "unknown"
-        elif any(part.is_long for part in parts):
-            status = "split"
-        is_cut = self.search.long_lines == "cut" and any(part.is_long for part in parts)
+        status, is_cut = self._status(parts)
         found = whole(
             list(chain.from_iterable(part.groups() for part in parts)),
             self.between_sentences,
-            "cut" if is_cut else status,
+            status,
             self.search.n_best,
             samples=self.search.method == "sample" or self.search.rerank == "mbr",
         )
@@ -517,6 +527,24 @@ class Translator:
         if self.aligner and self.search.alignments == "words":
             return found.aligned_by_words(self._read(parts) if is_cut else line)
         return found
+
+    def _status(self, parts: Sequence[LinePart]) -> tuple[Status, bool]:
+        """Return the status of a line by its parts, and whether its end was left out."""
+        read = [inner for part in parts for inner in part.without_runs]
+        has_runs = any(part.has_runs for part in parts)
+        is_long = any(part.is_long for part in read)
+        if is_long and self.search.long_lines == "cut":
+            return "cut", True
+        if has_runs and not any(part.text for part in read):
+            return "no_language", False
+        has_unknown = any(part.has_unknown for part in read)
+        if has_unknown and not any(self._has_known_words(ids) for part in read for ids in part.pieces):
+            return "unknown", False
+        if has_runs:
+            return "partly_no_language", False
+        if has_unknown:
+            return "partly_unknown", False
+        return "split" if is_long else "ok", False
 
     def _ids_of(self, option: Literal["source_prefix", "target_prefix"], tokenizer: Tokenizer) -> list[int]:
         text = getattr(self.search, option)
@@ -541,7 +569,11 @@ class Translator:
     def _read(self, parts: Sequence[LinePart]) -> str:
         """Return what the model reads of a line whose long sentences are cut."""
         source = self.tokenizers.source
-        return " ".join(source.decode(part.pieces)[0] if part.is_long else part.text for part in parts)
+        text = ""
+        for part in (inner for outer in parts for inner in outer.without_runs):
+            text += source.decode(part.pieces)[0] if part.is_long else part.text
+            text += part.after or " "
+        return text.rstrip(" ")
 
     def _prefixes(self, given: Sequence[str], lines: int) -> list[list[int] | None]:
         """Return the ids with which the target of each line begins.

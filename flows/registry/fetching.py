@@ -4,6 +4,7 @@ Clients of MLflow have no limit for the time of a file, and their threads keep a
 process of its own fetches from a server: it is ended when no byte has come for a while.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -111,4 +112,14 @@ def _main(uri: str, folder: str, tracking_uri: str, answer: str) -> None:
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(
+        prog="python -m flows.registry.fetching", description="Fetch the files of a registered model into a folder."
+    )
+    for name, meaning in (
+        ("uri", "models:/NAME/VERSION"),
+        ("folder", "folder for the files"),
+        ("tracking_uri", "address of the MLflow server"),
+        ("answer", "file for the result"),
+    ):
+        parser.add_argument(name, help=meaning)
+    _main(**vars(parser.parse_args()))

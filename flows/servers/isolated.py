@@ -7,7 +7,9 @@ Prefect imports the flow of a deployment with the working folder first in the se
 `flows`, as is usual in Prefect projects, or `mlflow` would hide the real one.
 """
 
+import argparse
 import importlib
+import importlib.util
 import runpy
 import sys
 from typing import Any
@@ -16,6 +18,7 @@ from uuid import UUID
 from prefect.utilities import importtools
 
 _A_RUN = "prefect.engine"
+_USE = "Run a module as `python -m` does, without searching the working folder for modules."
 
 
 def keep_running_without_a_lease() -> None:
@@ -34,6 +37,12 @@ def keep_running_without_a_lease() -> None:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -P -m flows.servers.isolated", description=_USE)
+    parser.add_argument("module", help="module to run, such as prefect.engine")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the module")
+    module = parser.parse_args().module
+    if importlib.util.find_spec(module.partition(".")[0]) is None:
+        parser.error(f"there is no module {module}: give the name of one that is installed")
     importtools.load_module = lambda module_name: importlib.import_module(module_name)
     del sys.argv[0]
     if sys.argv[0] == _A_RUN:

@@ -5,8 +5,9 @@
 A worker that comes back after a weekend would otherwise retrain once for each time that the schedule came due.
 """
 
+import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.responses import SetStateStatus
+from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelled
 
 from flows.runs.ownership import DEPLOYMENT_TAG
@@ -29,6 +31,12 @@ from nmt_core.errors import words_of
 
 SKIPPED = "Skipped"
 """Name of the state of a late run in whose place a newer one starts. Its type is Cancelled."""
+
+NO_SERVER = (
+    "nmt: no Prefect server is known: set PREFECT_API_URL, such as to http://127.0.0.1:4200/api, or start one with "
+    "`nmt up`, which starts a worker too"
+)
+"""Message of a program that needs a server and has no address."""
 
 _WAITING = {"Scheduled", "Late", "AwaitingConcurrencySlot"}
 """States of a run that has never started. A run that waits for a retry has."""
@@ -82,8 +90,21 @@ def _skip(prefect: SyncPrefectClient, run: FlowRun, message: str) -> bool:
     return prefect.set_flow_run_state(run.id, state).status == SetStateStatus.ACCEPT
 
 
-def main() -> None:
+def knows_a_server() -> bool:
+    """Return True if the environment or Prefect's profile has the address of a server.
+
+    Without one, Prefect starts a server of its own for as long as the program runs.
+    """
+    return bool(PREFECT_API_URL.value())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Skip late runs, as a worker does before it starts. A server that does not answer is left to the worker."""
+    parser = argparse.ArgumentParser(prog="python -P -m flows.servers.late_runs", description=main.__doc__)
+    parser.parse_args(arguments)
+    if not knows_a_server():
+        print(NO_SERVER, file=sys.stderr)
+        sys.exit(2)
     try:
         with get_client(sync_client=True) as prefect:
             skip_late(prefect, print)

@@ -78,8 +78,48 @@ def _alive(processes: Sequence[psutil.Process]) -> set[psutil.Process]:
     return {process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE}
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str]) -> int:
+    """Run a worker with the arguments of `prefect worker start`, and return its exit code.
+
+    Help and wrong arguments are answered before anything is started.
+    """
+    code = _answered(arguments)
+    if code is not None:
+        return code
+    from flows.servers.late_runs import NO_SERVER, knows_a_server
+
+    if not knows_a_server():
+        print(NO_SERVER, file=sys.stderr)
+        return 2
     os.environ["PYTHONSAFEPATH"] = "1"  # a folder `flows` in the working folder must not hide this package in runs
     impatient = os.environ | {"PREFECT_CLIENT_MAX_RETRIES": "2"}  # the worker itself waits for a server that is away
     subprocess.run([sys.executable, "-m", "flows.servers.late_runs"], check=False, env=impatient)  # before it takes any
-    sys.exit(supervise([sys.executable, "-m", "flows.servers.isolated", "prefect", "worker", "start", *sys.argv[1:]]))
+    return supervise([sys.executable, "-m", "flows.servers.isolated", "prefect", "worker", "start", *arguments])
+
+
+def _answered(arguments: Sequence[str]) -> int | None:
+    """Print help or what is wrong with the arguments, and return the exit code. None means that they are right."""
+    from cyclopts import CycloptsError
+    from prefect.cli.worker import start, worker_app
+
+    try:
+        command, bound, _ = worker_app.parse_args(
+            ["start", *arguments], exit_on_error=False, print_error=False, help_on_error=False
+        )
+    except CycloptsError as error:
+        print(
+            f"nmt: {str(error).rstrip('.')}: `python -P -m flows.servers.worker --help` lists the options",
+            file=sys.stderr,
+        )
+        return 2
+    if command is not start:
+        command(*bound.args, **bound.kwargs)
+        return 0
+    if not bound.arguments.get("work_pool_name"):
+        print("nmt: the worker needs a work pool: give --pool NAME, such as --pool cpu", file=sys.stderr)
+        return 2
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

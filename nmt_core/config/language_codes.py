@@ -25,6 +25,14 @@ uk ukr|ur urd|uz uzb uzn|ve ven|vi vie|vo vol|wa wln|wo wol|xh xho|yi yid|yo yor
 """
 _TWO_LETTERS = {code: codes.split()[0] for codes in re.split(r"[|\n]", _CODES.strip()) for code in codes.split()}
 
+# Codes that ISO has withdrawn, and tags from before BCP 47, as Java and old programs write them. They are apart from
+# the other codes, because `is_code` must not take the names `in` and `mo` of columns for languages.
+_FORMER_TAGS = """
+in id|ji yi|jw jv|mo ro|mol ro|scc sr|scr hr|hbs sh|bih bh|zh-min-nan nan|zh-min nan|zh-guoyu zh|zh-hakka hak
+zh-xiang hsn|no-bok nb|no-nyn nn|i-lux lb|i-hak hak|i-navajo nv
+"""
+_FORMER = dict(line.split() for line in re.split(r"[|\n]", _FORMER_TAGS.strip()))
+
 # Macro-languages of ISO 639-3 (and the former `sh`), each with the members whose text is often published under its
 # code, or the reverse. Chinese and Arabic are left out: their other members are written differently.
 _MACRO = """
@@ -83,11 +91,14 @@ class Tag(NamedTuple):
 @functools.lru_cache(maxsize=4096)
 def parse_tag(text: str) -> Tag | None:
     """Return the parts of a language tag, or None if the text is not one."""
-    match = _TAG.fullmatch(text.strip())
+    text = text.strip()
+    if whole := _FORMER.get(text.casefold().replace("_", "-")):
+        return Tag(whole)
+    match = _TAG.fullmatch(text)
     if not match:
         return None
     language, extension = match["language"].casefold(), (match["extension"] or "").casefold()
-    language = _TWO_LETTERS.get(language, language)
+    language = _TWO_LETTERS.get(language) or _FORMER.get(language, language)
     if extension and language in _EXTENDED:
         language = _TWO_LETTERS.get(extension, extension)
     script = (match["script"] or "").title()

@@ -69,7 +69,8 @@ class SearchConfig(Section):
     of its rows, and `auto` then means `never`."""
     copy_unknown: Literal["auto", "always", "never"] = later("auto")
     """Copy what the vocabulary cannot spell, such as emoji, from the source into the translation. `auto`: if the
-    vocabulary consists of pieces of words, without pieces for single bytes."""
+    vocabulary consists of pieces of words, without pieces for single bytes. Runs of more than 500 characters without a
+    space, such as base64, are copied unless it is `never`."""
     retry: int = later(0, ge=0, le=64)
     """Number of translations among which `nmt translate` looks for one without a fault, if the best one repeats words,
     loses numbers, is in the wrong language... 0 keeps the best one. Its status names the fault."""

@@ -11,7 +11,7 @@ from nmt_core.config.section import Section, later
 MadeFrom = Literal["target_monolingual", "source_monolingual", "parallel_source"]
 """Text that a teacher translates."""
 
-Rejected = Literal["empty", "cut", "unfinished", "prefix_unknown", "unknown", Fault]
+Rejected = Literal["empty", "cut", "unfinished", "prefix_unknown", "unknown", "no_language", Fault]
 """Status of a translation that tells of a fault. The statuses are the same as in the output of `nmt translate`."""
 
 

@@ -24,20 +24,21 @@ _TAR_MAGIC_AT = 257
 _COMMON = " \n\r\t"
 _FEWEST_COMMON = 0.005  # of all characters, in text of any language that is in UTF-16
 _MANY_NULS = 0.2  # of the bytes: half of them in most alphabets
+_NULS_OF_UTF_32 = 0.24  # each unit has one or more, since Unicode ends at 0x10FFFF
 _KEEP = "nmt_keep"  # error handler
 
 
-def charset_of(name: str, place: str) -> str:
+def charset_of(name: str, place: str, remedy: str = "in the header: convert the file to UTF-8") -> str:
     """Return Python's name of a charset. ASCII is reported as UTF-8, its superset.
 
     Raises:
-        DataError: the charset is unknown.
+        DataError: the charset is unknown. The message ends with the remedy.
     """
     try:
         "".encode(name)  # unlike `lookup`, this rejects codecs that are not charsets
         charset = codecs.lookup(name).name
     except (LookupError, UnicodeError):
-        raise DataError(f"{place}: unknown charset {name!r} in the header: convert the file to UTF-8") from None
+        raise DataError(f"{place}: unknown charset {name!r} {remedy}") from None
     return UTF_8 if charset in ("ascii", "utf-8-sig") else charset
 
 
@@ -51,7 +52,8 @@ def shown_charset(head: bytes) -> str:
     has_many = head.count(b"\0") > _MANY_NULS * len(head)
     if not has_many and (head.count(b"\0") < 2 or _is_utf_8(head)):  # UTF-8 with a few NUL characters
         return UTF_8
-    shares = {charset: _share_of_common(head, charset) for charset in ("utf-16-le", "utf-16-be")}
+    wide = ("utf-32-le", "utf-32-be") if head.count(b"\0") > _NULS_OF_UTF_32 * len(head) else ()
+    shares = {charset: _share_of_common(head, charset) for charset in (*wide, "utf-16-le", "utf-16-be")}
     likelier = max(shares, key=shares.__getitem__)
     return likelier if shares[likelier] > _FEWEST_COMMON else UTF_8
 
@@ -88,7 +90,11 @@ def decoded(stream: ByteStream, encoding: str = "") -> ByteStream:
     head = stream.peek()
     if head.startswith(_BINARY) or head[_TAR_MAGIC_AT:].startswith(b"ustar"):
         return stream
-    charset = charset_of(encoding, f"{stream.name}, encoding") if encoding else shown_charset(head)
+    charset = (
+        charset_of(encoding, stream.name, "in `encoding`: correct it in the recipe")
+        if encoding
+        else shown_charset(head)
+    )
     text = in_utf8(stream, charset)
     text.is_decoded = bool(encoding) or charset != UTF_8
     head = text.peek()

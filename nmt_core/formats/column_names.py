@@ -37,7 +37,9 @@ _ROLES: tuple[tuple[tuple[str, str], ...], ...] = (
     (("source", "tgt"), ("source", "trg"), ("src", "target")),
     (("source", "translation"), ("src", "translation"), ("original", "translation"), ("original", "translated")),
     (("original", "target"), ("source", "translated"), ("input", "output"), ("text", "translation")),
+    (("msgid", "msgstr"), ("quelle", "ziel"), ("source", "cible"), ("origen", "destino"), ("prompt", "completion")),
     (("sentence1", "sentence2"), ("text1", "text2"), ("sent1", "sent2"), ("segment1", "segment2")),
+    (("col1", "col2"), ("column1", "column2"), ("l1", "l2")),
     (("1", "2"), ("a", "b")),
 )
 _OF_PEOPLE = tuple(
@@ -46,7 +48,9 @@ _OF_PEOPLE = tuple(
     for target in ("reference", "ref", "reference translation", "human translation", "pe", "postedit", "post edit")
 )
 """Roles of data sets about machine translation: here `target` may be the output of a machine."""
-_NOUNS = frozenset(["text", "sentence", "segment", "seg", "string", "line", "content", "sent", "txt", "str"])
+_NOUNS = frozenset(
+    ["text", "sentence", "segment", "seg", "string", "line", "content", "sent", "txt", "str", "col", "column"]
+)
 _NUMBERED = frozenset({"1", "2", "a", "b"})  # only behind a noun
 
 

@@ -28,7 +28,7 @@ INVALID_CSV = "invalid_csv"
 
 _Line = tuple[str, str | None, str | None, bytes | None]
 
-_DELIMITERS = ",;\t"
+_DELIMITERS = ",;\t|"
 _EXCEL_HINT = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t|])\r?\n")  # a first line that tells Excel the delimiter
 _MOST_LINES = 10_000
 _LOOKED_AT = 100

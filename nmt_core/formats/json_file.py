@@ -184,6 +184,8 @@ def _records_in(value: dict[str, Any], place: str) -> Sequence[Any]:
             key.isdecimal() and part.keys() == rows[0].keys() for part in rows for key in part
         ):
             return [{name: value[name][key] for name in value} for key in rows[0]]
+        if len(rows) == len(columns) > 1 and all(part.keys() == rows[0].keys() for part in rows):
+            return rows  # under the name of each record
     return [value]
 
 

@@ -1,4 +1,7 @@
-"""Read JSON lines: one object on each line. A column in a nested object is named by its path, `translation.en`."""
+"""Read JSON lines: one object, or one list of two texts, on each line.
+
+A column in a nested object is named by its path, `translation.en`.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -34,7 +37,7 @@ def _rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
                 yield Row(text, "", fault, value)
                 continue
             try:
-                record = json.loads(text)
+                record = json.loads(text.rstrip().removesuffix(","))  # an array without its brackets
             except (ValueError, RecursionError) as error:
                 yield Row(text, "", INVALID_JSON, str(error))
                 continue
@@ -53,6 +56,8 @@ class Pairs:
 
     def row(self, record: Any, text: str) -> Row:
         """Return the pair of a record. `text` is what is shown of a record that has none."""
+        if is_pair(record):
+            return Row(*record) if is_unicode(record) else Row(text, "", INVALID_UTF8, "half of a surrogate pair")
         if not isinstance(record, dict):
             return Row(text, "", INVALID_JSON, "not an object")
         try:
@@ -72,6 +77,11 @@ class Pairs:
     def _find(self, paths: Sequence[Path]) -> list[Path]:
         is_text = [isinstance(_value_at(path, self._record), str | None) for path in paths]
         return [paths[place] for place in find_columns(names_of(paths), self._layout, self._place, is_text).all]
+
+
+def is_pair(record: Any) -> bool:
+    """Return True if a record is a list of two texts, which are the source and the target."""
+    return isinstance(record, list) and len(record) == 2 and all(isinstance(part, str) for part in record)
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:

@@ -125,12 +125,17 @@ def open_file(path: Path) -> Iterator[ByteStream]:
 
 
 def unpacked(stream: ByteStream) -> ByteStream:
-    """Return a stream of the decompressed bytes. Plain files and archives are returned unchanged."""
+    """Return a stream of the decompressed bytes. Plain files and archives are returned unchanged.
+
+    A file that was compressed twice is decompressed twice.
+    """
     packing = signatures.packing_of(stream.peek(signatures.HEAD_BYTES))
     if not packing:
         return stream
     counted = _Counted(stream)
-    return ByteStream(stream.name, _unpacker(packing, counted), packing, lambda: counted.taken)
+    once = ByteStream(stream.name, _unpacker(packing, counted), packing, lambda: counted.taken)
+    again = signatures.packing_of(once.peek(signatures.HEAD_BYTES))
+    return ByteStream(stream.name, _unpacker(again, _Counted(once)), again, lambda: counted.taken) if again else once
 
 
 class _Counted:

@@ -1,10 +1,10 @@
-"""Parts of a line that are translated one by one: its sentences, and the text between unknown characters."""
+"""Parts of a line that are translated one by one: its sentences, and the text between what is copied."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from nmt_core.search.translation import Part, Translation
-from nmt_core.search.unknown import Span, cut_at
+from nmt_core.search.unknown import Span, cut_at, without_marks
 from nmt_core.terms.glossary import Occurrence
 from nmt_core.tokenizer.tokenizer import UNK_ID
 
@@ -36,7 +36,20 @@ class LinePart:
     cut: list["LinePart"] = field(default_factory=list)
     """Parts that take the place of this one: its sentences, or the text between what is unknown. Empty if the part is
     not cut."""
-    is_cut_at_unknown: bool = False
+    is_cut_at_copies: bool = False
+    """True if the text between the parts is copied, and brings its own spaces."""
+    has_runs: bool = False
+    """True if the part holds runs that are no language, which are copied, and the parts between them."""
+
+    @classmethod
+    def between(cls, parts: list["LinePart"]) -> "LinePart":
+        """Return the part that holds these, which are the text between runs that are copied."""
+        return cls("", cut=parts, is_cut_at_copies=True, has_runs=True)
+
+    @property
+    def without_runs(self) -> list["LinePart"]:
+        """The parts that are translated if there are runs, otherwise the part itself."""
+        return self.cut if self.has_runs else [self]
 
     def read(self, ids: Sequence[int], pieces: list[list[int]], *, is_long: bool) -> None:
         """Set the ids of the text."""
@@ -58,8 +71,8 @@ class LinePart:
         if translation:
             self.found.append(translation)
         elif not self.cut:
-            self.is_cut_at_unknown = True
-            self.cut = [LinePart(text, after) for text, after in cut_at(self.text, self.spans or ())]
+            self.is_cut_at_copies = True
+            self.cut = [LinePart(text, after) for text, after in cut_at(*without_marks(self.text, self.spans or ()))]
             first = next((part for part in self.cut if part.text), self.cut[0])
             first.prefix = self.prefix
 
@@ -69,7 +82,7 @@ class LinePart:
 
     def groups(self) -> Iterator[list[Part]]:
         """Yield the translations of each sentence with the text that is copied, and the line breaks between them."""
-        if self.cut and not self.is_cut_at_unknown:
+        if self.cut and not self.is_cut_at_copies:
             for part in self.cut:
                 yield from part.groups()
         else:

@@ -10,9 +10,19 @@ from nmt_core.search.alignment import Alignment, joined
 from nmt_core.tokenizer.tokenizer import SPACE_MARK
 
 Status = Literal[
-    "ok", "empty", "split", "cut", "unfinished", "prefix_unknown", "unknown", "partly_unknown", "terms_missing"
+    "ok",
+    "empty",
+    "split",
+    "cut",
+    "unfinished",
+    "prefix_unknown",
+    "unknown",
+    "partly_unknown",
+    "no_language",
+    "partly_no_language",
+    "terms_missing",
 ]
-WHOLE: frozenset[Status] = frozenset({"ok", "split", "partly_unknown"})
+WHOLE: frozenset[Status] = frozenset({"ok", "split", "partly_unknown", "partly_no_language"})
 """Statuses of a translation of the whole line, in which nothing is known to be wrong."""
 
 
@@ -54,7 +64,9 @@ class Translation:
     sentence, reached its greatest length before its end. `prefix_unknown`: the tokenizer has no pieces for the
     requested beginning of the translation, so the beginning is free. `unknown`: the vocabulary can spell nothing of the
     line but marks and digits. `partly_unknown`: it cannot spell a part of the line. `search.copy_unknown` chooses
-    whether such text is copied. `terms_missing`: a term of the glossary is in the line, and its translation is not in
+    whether such text is copied. `no_language`: the line is a run of more than 500 characters without a space, such as
+    base64, and is copied. `partly_no_language`: such a run is copied, and the rest of the line is translated.
+    `terms_missing`: a term of the glossary is in the line, and its translation is not in
     the translation."""
     tokens: int = 0
     """Number of tokens of the translation, without the end mark."""
@@ -157,7 +169,7 @@ def whole(
 
 
 def _status(translations: Sequence[Translation], status: Status) -> Status:
-    if status in ("cut", "unknown"):
+    if status in ("cut", "unknown", "no_language"):
         return status
     return "unfinished" if any(one.status == "unfinished" for one in translations) else status
 
@@ -176,15 +188,20 @@ def _best(choices: Sequence[Sequence[Alternative]], most: int) -> Iterator[list[
         own = choices[part]
         return (own[0].score - own[number].score) * max(own[0].tokens, 1)
 
-    start = (0,) * len(choices)
-    ahead: list[tuple[float, tuple[int, ...]]] = [(0.0, start)]
-    seen = {start}
+    # Each of the best combinations changes none but the parts that lose least: a line may have 200,000 sentences.
+    several = (part for part, own in enumerate(choices) if len(own) > 1)
+    parts = sorted(heapq.nsmallest(most - 1, several, key=lambda part: (loss(part, 1), -part)))
+    ahead: list[tuple[float, tuple[int, ...]]] = [(0.0, (0,) * len(parts))]
+    seen = {ahead[0][1]}
     while ahead and most:
         lost, numbers = heapq.heappop(ahead)
-        yield [own[number] for own, number in zip(choices, numbers, strict=True)]
+        picks = [own[0] for own in choices]
+        for part, number in zip(parts, numbers, strict=True):
+            picks[part] = choices[part][number]
+        yield picks
         most -= 1
-        for part, number in enumerate(numbers if most else ()):
-            following = (*numbers[:part], number + 1, *numbers[part + 1 :])
+        for place, (part, number) in enumerate(zip(parts, numbers, strict=True)) if most else ():
+            following = (*numbers[:place], number + 1, *numbers[place + 1 :])
             if number + 1 < len(choices[part]) and following not in seen:
                 seen.add(following)
                 heapq.heappush(ahead, (lost - loss(part, number) + loss(part, number + 1), following))

@@ -69,7 +69,6 @@ def cut_at(text: str, spans: Sequence[Span]) -> list[tuple[str, str]]:
 
     White space around a span, and marks and digits between two spans, are copied with it. The first text may be empty.
     """
-    text, spans = _without_marks(text, spans)
     parts = [("", "")]
     ends = [*spans, (len(text), len(text))]
     start = 0
@@ -87,8 +86,9 @@ def cut_at(text: str, spans: Sequence[Span]) -> list[tuple[str, str]]:
     return parts if parts[0][1] or parts[0][0] else parts[1:]
 
 
-def _without_marks(text: str, spans: Sequence[Span]) -> tuple[str, list[Span]]:
-    """Return the text without unknown punctuation that has words on both sides, and the places of the other spans."""
+def without_marks(text: str, spans: Sequence[Span]) -> tuple[str, list[Span]]:
+    """Return the text without unknown punctuation that has words on both sides, and the places of the other
+    spans."""
     kept, shorter, start = list[Span](), "", 0
     for first, end in spans:
         shorter += text[start:first]

@@ -30,7 +30,7 @@ STAGES: dict[str, Stage] = {
         ),
         Stage(
             "clean",
-            5,
+            6,
             ("clean", "languages"),
             ("download",),
             "nmt_core.corpus.clean:run",

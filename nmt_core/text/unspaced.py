@@ -22,5 +22,7 @@ Javanese.
 """
 UNSPACED = re.compile(f"[{LETTERS}]")
 """Letter, mark or digit of such a script."""
-UNSPACED_OR_WIDE = re.compile(f"[{LETTERS}\u3000-\u303f\uff00-\uff60]")
+LETTERS_OR_WIDE = LETTERS + "\u3000-\u303f\uff00-\uff60"
+"""Inside of a class of `re`: the same, and punctuation and Latin letters in full width."""
+UNSPACED_OR_WIDE = re.compile(f"[{LETTERS_OR_WIDE}]")
 """Such a character, or punctuation or a Latin letter in full width, as they stand among Han and Kana."""

@@ -23,11 +23,15 @@ _SECONDS_WITHOUT_THE_FIRST_NODE = 600
 
 def main(arguments: list[str]) -> int:
     """Run `torchrun` and return the exit code of the node."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="nmt_core.train.node", add_help=False, allow_abbrev=False)
     parser.add_argument("--nproc-per-node")
     parser.add_argument("--rdzv-endpoint")
     parser.add_argument("--config", type=Path)
     known, _ = parser.parse_known_args(arguments)
+    if known.config is None and not {"-h", "--help"} & {*arguments}:
+        parser.error(
+            "--config is missing: give the arguments of `torchrun`, and --config of nmt_core.train behind them"
+        )
     if known.nproc_per_node == "gpu" and not torch.cuda.is_available():
         problem = _without_a_gpu()
         write_status(known.config.parent, Status("failed", error=problem))

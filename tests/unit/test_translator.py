@@ -1,5 +1,6 @@
 """A bundle translates any text, line by line, without torch. A damaged one is refused."""
 
+import base64
 import json
 import math
 import shutil
@@ -499,6 +500,61 @@ def test_what_cannot_be_spelled_is_copied(line: str, copied: str, status: str, t
     assert status == "partly_unknown" or found.text == line
     left = translator.translate(line, copy_unknown="never")
     assert copied not in left.text and left.status in (status, "unfinished")
+
+
+RUN = base64.b64encode(bytes(range(256)) * 400).decode()
+BROKEN_RUN = "\n".join(RUN[place : place + 76] for place in range(0, 7_600, 76))
+
+
+@pytest.mark.parametrize("split", ["always", "never"])
+def test_runs_that_are_no_language_are_copied_and_the_rest_is_translated(split: str, translator: Translator) -> None:
+    splitting = translator.with_search(split_sentences=split)
+    first, second = splitting.translate(["the cat sees a dog. now", "a small house"])
+    found = splitting.translate(f"the cat sees a dog. now {RUN}  a small house {RUN}")
+    assert found.text == f"{first.text} {RUN}  {second.text} {RUN}"
+    assert found.status in ("partly_no_language", "unfinished") and found.tokens == first.tokens + second.tokens
+    assert splitting.translate(f"{RUN} 2024-05!").text == f"{RUN} 2024-05!"
+    assert splitting.translate(f"you 😀 {RUN}").status in ("partly_no_language", "unfinished")
+    assert splitting.translate(f"你好 {RUN}").status == "unknown"
+
+
+@pytest.mark.parametrize("run", [RUN, "c" * 1_000_000, "." * 501, "e" + "\u0301\u0316" * 100_000])
+def test_a_line_of_a_run_alone_never_reaches_the_model(run: str, translator: Translator) -> None:
+    lonely = Translator(None, translator.tokenizers, QUICK)  # type: ignore[arg-type]
+    [found] = lonely.translate([run])
+    assert (found.text, found.status, found.tokens) == (run, "no_language", 0)
+    assert math.isnan(found.score)
+
+
+def test_line_breaks_within_a_run_stay_where_line_breaks_stay(translator: Translator) -> None:
+    assert translator.translate(BROKEN_RUN, split_sentences="always").text == BROKEN_RUN
+    assert translator.translate(BROKEN_RUN, split_sentences="never").text == BROKEN_RUN.replace("\n", " ")
+
+
+def test_runs_are_left_to_the_model_if_nothing_is_copied(translator: Translator) -> None:
+    found = translator.translate("c" * 600, copy_unknown="never")
+    assert found.status in ("split", "unfinished") and found.text != "c" * 600
+
+
+def test_the_prefix_begins_the_first_text_behind_a_run(translator: Translator) -> None:
+    found = translator.translate(f"{RUN} the cat sees", "dog")
+    assert found.text.startswith(f"{RUN} dog")
+
+
+def test_words_are_aligned_around_a_run(tiny_bundle: Path) -> None:
+    aligned = Translator.load(tiny_bundle, changed(alignments="words"))
+    alone, found = aligned.translate(["the cat sees", f"{RUN} the cat sees"])
+    assert alone.alignment and found.alignment
+    assert found.alignment.links == ((0, 0), *((a + 1, b + 1) for a, b in alone.alignment.links))
+
+
+@pytest.mark.parametrize("gap", [" " * 200_000, "\u00a0" * 200_000, " \n" * 100_000])
+def test_a_long_gap_is_a_gap(gap: str, translator: Translator) -> None:
+    """Each of them took minutes, with the square of its length."""
+    splitting = translator.with_search(split_sentences="always")
+    sentences = ["the cat", "sees"] if "\n" in gap else ["the cat sees"]
+    texts = [one.text for one in splitting.translate(sentences)]
+    assert splitting.translate(f"the cat{gap}sees").text == gap.join(texts)
 
 
 def test_unknown_marks_within_a_sentence_do_not_cut_it(translator: Translator) -> None:

@@ -10,11 +10,12 @@ A sentence passes if the first identifier gives the expected language at least `
 most sentences. For the others, the probabilities of both identifiers are multiplied, none counted as less than 0.01:
 
 - **A sentence of more than 15 letters** is refused if another language is more probable than the expected one by a
-  margin. The margin was measured for each language on sound text (`measured.py`). The pair's other language needs less,
-  because untranslated text is the most frequent fault.
-- **A shorter one** is refused only if the pair's other language is more probable by a large margin. Words that are
-  also on the other side, such as names, count neither as evidence nor for the length. Two short sides are refused
-  together if they look swapped, which takes less evidence on each.
+  margin, with and without the words that are also on the other side, such as names. The margin was measured for each
+  language on sound text (`measured.py`). The pair's other language needs less, because untranslated text is the most
+  frequent fault.
+- **A shorter one** is refused only if the pair's other language is more probable by another margin, which is large and
+  was measured as well. Words that are also on the other side count neither as evidence nor for the length. Two short
+  sides are refused together if they look swapped, which takes less evidence on each.
 - **A language that was not measured, or in which too much of the sound text would be lost,** is not identified at all.
 
 Near languages, for which sound text is often taken, are accepted in its place: the table names them for each language.
@@ -25,7 +26,7 @@ import functools
 import importlib.util
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import fasttext
@@ -60,12 +61,18 @@ _ALIKE = tuple(frozenset(group.split()) for group in _GROUPS)
 
 _MARK = "__label__"  # prefix of each language in fastText's labels
 _MOST_LABELS, _LEAST = 5, 0.1  # less probable labels are not requested: they would take most of the time
-_SHORT_MARGIN = 4.5
 _OTHER_IS_LIKELIER = math.e
 _FLOOR = 0.01
 _ENOUGH = 100  # letters and spaces to examine: more hardly ever change the verdict, and each costs time
 _ACCELERATOR = r"[_&](\p{Alphabetic})"  # marks the letter of a key in a menu, also amid a word: dé_faut
 _NOT_LETTERS = r"[^\p{Alphabetic}\p{M}'’]+"
+_ADDRESS = r"\S*(?:://|www\.|@)\S*"
+_OLD_AE, _AE = "\u0647\u200c", "\u06d5"
+"""A vowel of Kurdish as it was typed before Unicode had a letter for it, and that letter.
+
+In Persian, the former is the end of a stem. Persian is identified with the letter as well.
+"""
+_HAS_ADDRESS_OR_OLD_AE = rf"://|www\.|@|{_OLD_AE}"
 
 Probabilities = Mapping[str, float]
 
@@ -82,6 +89,8 @@ class Known:
     """Scripts in which identification may decide, as the inside of a class of characters."""
     undecided: str
     """Scripts in which the language is written too, but identification may not decide. It may be empty."""
+    short_margin: float
+    """Logarithm of how much more probable the pair's other language must be for a short sentence."""
 
 
 @dataclass(frozen=True)
@@ -148,16 +157,16 @@ class Identifier:
             return pl.DataFrame(schema={"passes": pl.Boolean, "language": pl.String, "lean": pl.Float64})
         letters = rows["letters"]
         words = _letters(beside).to_list() if beside is not None else [""] * rows.height
-        own = pl.Series([_without(*lines) for lines in zip(letters.to_list(), words, strict=True)], dtype=pl.String)
+        own = pl.Series([without(*lines) for lines in zip(letters.to_list(), words, strict=True)], dtype=pl.String)
         is_short = letters_count(own) <= SHORT
         if known.undecided:
             is_short |= letters.str.contains(f"[{known.undecided}]") & ~letters.str.contains(f"[{known.scripts}]")
-        cache: dict[str, tuple[bool, str, float | None]] = {}
+        cache: dict[tuple[str, str], tuple[bool, str, float | None]] = {}
         verdicts = []
         for line, own_line, short in zip(letters.to_list(), own.to_list(), is_short.to_list(), strict=True):
-            key = own_line if short else f" {line}"
+            key = ("" if short else line, own_line)
             if key not in cache:
-                cache[key] = self._short(key, known) if short else self._long(line, known)
+                cache[key] = self._short(own_line, known) if short else self._long(line, own_line, known)
             verdicts.append(cache[key])
         return pl.DataFrame(
             verdicts, schema={"passes": pl.Boolean, "language": pl.String, "lean": pl.Float64}, orient="row"
@@ -167,12 +176,13 @@ class Identifier:
         others = alike(self.other) - known.near
         if not letters or not others:
             return True, self.expected, None
-        first, second = probabilities(letters)
-        lean = math.log(_joint(first, second, others) / _joint(first, second, known.near))
-        return lean <= _SHORT_MARGIN, self.other, lean
+        lean = lean_of(*probabilities(letters), known.near, others)
+        return lean <= known.short_margin, self.other, lean
 
-    def _long(self, letters: str, known: Known) -> tuple[bool, str, float | None]:
+    def _long(self, letters: str, own: str, known: Known) -> tuple[bool, str, float | None]:
         language, margin = strongest(*probabilities(letters), known.near, self.other)
+        if margin > known.margin and own != letters:  # a name of a program or a format looks like any language
+            margin = strongest(*probabilities(own), known.near, self.other)[1]
         return margin <= known.margin, language, None
 
 
@@ -203,7 +213,7 @@ def is_known(language: str) -> bool:
 def known_language(language: str) -> Known:
     """Return the figures of a language that `is_known`."""
     known = next(_table()[code] for code in (language, *sorted(alike(language))) if code in _table())
-    return Known(known.margin, known.near | alike(language), known.scripts, known.undecided)
+    return replace(known, near=known.near | alike(language))
 
 
 @functools.cache
@@ -243,6 +253,11 @@ def strongest(first: Probabilities, second: Probabilities, accepted: frozenset[s
     return best, math.log(highest / _joint(first, second, accepted))
 
 
+def lean_of(first: Probabilities, second: Probabilities, accepted: frozenset[str], others: frozenset[str]) -> float:
+    """Return the logarithm of how much more probable one group of languages is than the accepted ones."""
+    return math.log(_joint(first, second, others) / _joint(first, second, accepted))
+
+
 def _joint(first: Probabilities, second: Probabilities, languages: frozenset[str]) -> float:
     """Return the product of what both identifiers give a group of languages."""
     if len(languages) == 1:  # as most are
@@ -257,10 +272,20 @@ def _letters(text: pl.Series) -> pl.Series:
 
 def _words(text: pl.Expr) -> pl.Expr:
     """Return words in lower case, with a space in place of all that is not in words."""
-    return text.str.to_lowercase().str.replace_all(_ACCELERATOR, "$1").str.replace_all(_NOT_LETTERS, " ")
+    plain = text.map_batches(_without_addresses, return_dtype=pl.String, is_elementwise=True).str.to_lowercase()
+    return plain.str.replace_all(_ACCELERATOR, "$1").str.replace_all(_NOT_LETTERS, " ")
 
 
-def _without(letters: str, others: str) -> str:
+def _without_addresses(text: pl.Series) -> pl.Series:
+    """Return text without addresses, and with the present letter in place of the old one. Few rows have any."""
+    rows = text.str.contains(_HAS_ADDRESS_OR_OLD_AE).arg_true()
+    if rows.is_empty():
+        return text
+    changed = text.gather(rows).str.replace_all(_ADDRESS, " ").str.replace_all(_OLD_AE, _AE, literal=True)
+    return text.clone().scatter(rows, changed)
+
+
+def without(letters: str, others: str) -> str:
     """Return the words that are not among others: a word on both sides says nothing of the language of either."""
     known = set(others.split(" "))
     return " ".join(word for word in letters.split(" ") if word not in known)
@@ -275,10 +300,13 @@ def _table() -> Mapping[str, Known]:
     """Return the figures by language."""
     table = {}
     for line in MEASURED.strip().splitlines():
-        language, margin, written, *others = line.split()
+        language, margins, written, *others = line.split()
+        long, short = map(float, margins.split("/"))
         near = {code for code in others if not code.startswith("!")}
-        classes = ["".join(rf"\p{{{name}}}" for name in names) for names in (written.split("+"), _scripts(others))]
-        table[language] = Known(float(margin), frozenset({language, *near}), *classes)
+        decided, undecided = (
+            "".join(rf"\p{{{name}}}" for name in names) for names in (written.split("+"), _scripts(others))
+        )
+        table[language] = Known(long, frozenset({language, *near}), decided, undecided, short)
     return table
 
 

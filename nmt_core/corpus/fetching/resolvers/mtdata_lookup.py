@@ -1,5 +1,6 @@
 """Look up ids in the index of mtdata, and print the entries as JSON. `mtdata_index.py` runs this file as a program."""
 
+import argparse
 import json
 import sys
 from typing import Any
@@ -38,9 +39,12 @@ def _like(name: str, known: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Look up ids in the index of mtdata, and print the entries as JSON.")
+    parser.add_argument("ids", nargs="+", help="ids of mtdata, such as Statmt-newstest_deen-2014-deu-eng")
+    ids = parser.parse_args().ids
     try:
         from mtdata.index import Index
     except ImportError:
         sys.exit(_NO_PACKAGE)
     known = Index.get_instance()
-    print(json.dumps({name: look_up(name, known) for name in sys.argv[1:]}))
+    print(json.dumps({name: look_up(name, known) for name in ids}))

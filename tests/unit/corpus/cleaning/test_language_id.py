@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nmt_core.corpus.cleaning.language_id import UNDETERMINED, Identifier, is_known
+from nmt_core.corpus.cleaning.language_id import UNDETERMINED, Identifier, is_known, known_language
 from nmt_core.corpus.cleaning.measured import MEASURED
 
 ENGLISH = "We went to the lake because the weather was nice."
@@ -199,6 +199,42 @@ def test_marks_of_keys_in_menus_do_not_split_words() -> None:
     assert not verdict("_Print the pa&ge", "fr", "en")["is_expected"]
 
 
+def test_addresses_are_no_words() -> None:
+    for text in (
+        "boerre@skolelinux.no,regnor@sami.uit.no",
+        "https://launchpad.net/~arastein www.example.org/contributions",
+    ):
+        assert verdict(text, "se", "en")["is_expected"]
+    assert not verdict("Contributions are welcome at https://example.org", "se", "en")["is_expected"]
+
+
+@pytest.mark.parametrize("text", ["هیچ سه‌رچاوه‌یه‌ک دیاری نه‌کراوه‌", "په‌ڕگه‌ی سه‌رچاوه‌ دیاری بکه‌", "په‌یوه‌ندییه‌کانی هاوه‌ڵ"])
+def test_kurdish_is_known_in_its_old_spelling(text: str) -> None:
+    assert "\u0647\u200c" in text
+    assert verdict(text, "ckb", "en")["is_expected"]
+    assert not verdict("این خانه‌ها را برای برنامه‌های دیگر نمی‌توان دید", "ckb", "en")["is_expected"]
+
+
+@pytest.mark.parametrize("text", ["این خانه‌ها را نمی‌توان دید", "نسخه‌های تازه‌ی برنامه‌ها", "همه‌ی پرونده‌ها را پاک کن"])
+def test_persian_with_the_same_letters_stays_persian(text: str) -> None:
+    assert verdict(text, "fa", "en")["is_expected"]
+
+
+def test_names_on_both_sides_do_not_refuse_a_long_line() -> None:
+    text = pl.Series(["Kleuren voor Microsoft Windows Registry Editor Console"])
+    beside = pl.Series(["Colours of the Microsoft Windows Registry Editor Console"])
+    own = Identifier("af", "en", 0.2)
+
+    assert not own.identify(text).struct.field("is_expected").item()
+    assert own.identify(text, beside).struct.field("is_expected").item()
+
+
+def test_languages_that_look_like_the_other_one_have_a_margin_of_their_own_for_short_text() -> None:
+    assert verdict("Remover", "ia", "en")["is_expected"]
+    assert known_language("ia").short_margin > known_language("de").short_margin
+    assert not verdict("Print the page", "ia", "en")["is_expected"]
+
+
 def test_names_of_options_in_latin_letters_say_nothing_of_other_scripts() -> None:
     for language, text in {"zh": "使用 --allow-unauthenticated-packages", "ru": "ключ --allow-unauthenticated"}.items():
         assert verdict(text, language, "en")["is_expected"]
@@ -209,5 +245,6 @@ def test_what_was_measured_is_in_order() -> None:
     lines = [line.split() for line in MEASURED.strip().splitlines()]
 
     assert [code for code, *_ in lines] == sorted({code for code, *_ in lines})
-    assert all(3.0 <= float(margin) <= 5.5 for _, margin, *_ in lines)
+    margins = [tuple(map(float, both.split("/"))) for _, both, *_ in lines]
+    assert all(3.0 <= long <= 5.5 and 4.5 <= short <= 7.0 for long, short in margins)
     assert all("en" not in near for code, _, _, *near in lines if code != "sco")

@@ -88,6 +88,13 @@ def test_a_row_that_is_no_text_fails_no_other_row(model: Any, expected: list[str
     assert [row["text"] for row in found] == model.predict(None, rows)
 
 
+def test_a_row_that_is_no_language_is_copied(model: Any, expected: list[str]) -> None:
+    run = "QUJD" * 200
+    found = model.predict(None, [run, f"{run} {LINE}"], {"output": "full"})
+    assert (found[0]["text"], found[0]["status"]) == (run, "no_language")
+    assert found[1]["text"] == f"{run} {expected[0]}"
+
+
 def test_params_are_options_of_the_search(model: Any, tiny_bundle: Path) -> None:
     options = {"method": "sample", "n_best": 3, "precision": "fp32", "max_length_offset": 8}
     (found,) = model.predict(None, [LINE], options | {"output": "full", "seed": None})

@@ -63,6 +63,13 @@ def test_a_list_and_a_line(client: TestClient, texts: list[str], model: CurrentM
     assert asked(client, text=[]) == {"translations": []} | version
 
 
+def test_what_is_no_language_is_copied(client: TestClient, texts: list[str]) -> None:
+    run = "QUJD" * 200
+    whole, part = asked(client, text=[run, f"{LINES[0]} {run}"], output="full")["translations"]
+    assert (whole["text"], whole["status"]) == (run, "no_language")
+    assert part["text"] == f"{texts[0]} {run}"
+
+
 def test_the_form_of_libretranslate(client: TestClient, texts: list[str]) -> None:
     assert asked(client, q=LINES[0], source="en", target="ko", format="text") == {"translatedText": texts[0]}
     assert asked(client, q=LINES, source="auto", target="ko") == {"translatedText": texts}
