@@ -72,7 +72,26 @@ def scores(run: Run) -> Section:
     columns = ["Test set", "Metric", "Score", "95% interval"]
     columns += ["Champion's score", "95% interval"] if theirs else []
     table = Table([*columns, "Signature"], rows, is_stacked=True)
-    return Section("Scores", [*_about_the_champion(run), table, *_not_scored(report)])
+    return Section("Scores", [*_about_the_champion(run), table, *_suites(report), *_not_scored(report)])
+
+
+def _suites(report: dict[str, Any]) -> list[Block]:
+    """Return a table of the suites: their sizes, and chrF with and without the change that their rules make."""
+    rows = [
+        [
+            row["suite"],
+            f"{row['sentences']:,} of {row['total']:,}",
+            number(row["chrf"]),
+            number(row["chrf_unchanged"]),
+            row["not_scored"],
+        ]
+        for row in report.get("suites", [])
+    ]
+    about = Text("Suites are made from the main test set by rules. Unchanged: the same sentences before the change.")
+    columns = ["Suite", "Sentences", "chrF", "chrF unchanged", "Not scored because"]
+    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    cells = [[row[place] for place in used] for row in rows]
+    return [about, Table([columns[place] for place in used], cells, is_stacked=True)] if rows else []
 
 
 def _metric(name: str) -> str:

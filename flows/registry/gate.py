@@ -19,6 +19,7 @@ from nmt_core.errors import ConfigError, FormatError, ModelError, words_of
 from nmt_core.evaluate import gate, quality
 from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.report import check_sentences
+from nmt_core.evaluate.suites import MadeSuite, make_suites
 from nmt_core.evaluate.test_sets import TestSet, read_hypotheses, read_test_sets
 from nmt_core.evaluate.verdict import Check, Verdict
 from nmt_core.export.dev import Dev
@@ -78,6 +79,7 @@ class Incumbent:
         self._settings = settings
         self._folder = folder
         self._evaluate = settings.store.find("evaluate", version.tags.get(tag_of("evaluate"), "none"))
+        self._hypotheses: dict[str, list[str]] = {}
 
     @cached_property
     def bundle(self) -> Path:
@@ -100,6 +102,11 @@ class Incumbent:
             ConfigError: The model cannot run here.
             ModelError: The model cannot be fetched or read.
         """
+        if test.sha256 not in self._hypotheses:
+            self._hypotheses[test.sha256] = self._stored_or_new(test)
+        return self._hypotheses[test.sha256]
+
+    def _stored_or_new(self, test: TestSet) -> list[str]:
         if self._evaluate and self._evaluate.report().get("test_sets", {}).get(test.name) == test.sha256:
             with contextlib.suppress(OSError):
                 return read_hypotheses(self._evaluate.path, test.name)
@@ -165,7 +172,27 @@ class Gate:
             return [quality.not_compared(name, metric, problem, champion=bool(champion)) for name in names]
         tests = read_test_sets(split.path)
         judged = partial(self._compared, champion=champion) if champion else self._first
-        return [judged(test, is_main=number == 0) for number, test in enumerate(tests)]
+        checks = [judged(test, is_main=number == 0) for number, test in enumerate(tests)]
+        return checks + (self._suites(tests[0], champion) if champion and tests else [])
+
+    def _suites(self, main: TestSet, champion: Incumbent) -> list[Check]:
+        """Compare the challenger with the champion on the suites that have enough sentences."""
+        suites = make_suites(main, self._config.evaluate.suites, self._config.languages)
+        return [self._on_suite(suite, main, champion) for suite in suites if not suite.problem]
+
+    def _on_suite(self, suite: MadeSuite, main: TestSet, champion: Incumbent) -> Check:
+        registry, name = self._config.registry, suite.test.name
+        try:
+            if suite.is_selection:
+                of_main = champion.hypotheses(main)
+                champion_hypotheses = [of_main[place] for place in suite.places]
+            else:
+                champion_hypotheses = champion.hypotheses(suite.test)
+        except _UNUSABLE as error:
+            return quality.not_compared(name, registry.metric, str(error))
+        hypotheses = read_hypotheses(self._candidate.evaluate.path, name)
+        both = champion_hypotheses, hypotheses
+        return quality.suite_against_champion(suite, both, self._config.languages, registry)
 
     def _first(self, test: TestSet, *, is_main: bool) -> Check:
         hypotheses = read_hypotheses(self._candidate.evaluate.path, test.name)

@@ -21,7 +21,7 @@ from nmt_core.config.budget import BudgetConfig
 from nmt_core.config.clean import CROSS_ENTROPY_DIFFERENCE, CleanConfig, ScoreRule
 from nmt_core.config.corpus import CorpusConfig, MonolingualCorpus, ParallelCorpus, ToyCorpusConfig
 from nmt_core.config.encode import EncodeConfig
-from nmt_core.config.evaluate import BuiltInMetric, EvaluateConfig, Kept, Metric, MustTranslate
+from nmt_core.config.evaluate import BuiltInMetric, EvaluateConfig, Kept, Metric, MustTranslate, Suite, SuiteKind
 from nmt_core.config.export import PRECISIONS, ExportConfig, Precision
 from nmt_core.config.filters import FilterConfig, FilterOverride
 from nmt_core.config.languages import OTHER_SIDE, SIDES, LanguagesConfig, Side
@@ -80,6 +80,8 @@ __all__ = [
     "Side",
     "SignificanceTest",
     "SplitConfig",
+    "Suite",
+    "SuiteKind",
     "SynthesisConfig",
     "SyntheticPart",
     "TokenizerConfig",

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from nmt_core.config.section import Command, Section, later
+from nmt_core.config.section import Command, Section, Seed, later
 
 BuiltInMetric = Literal["TER", "chrF++", "spBLEU"]
 """Metric of sacreBLEU that `evaluate.metrics` adds to BLEU and chrF."""
@@ -102,6 +102,52 @@ class Metric(Section):
         return self
 
 
+SuiteKind = Literal["numbers", "names", "negation", "upper_case", "typos", "tags", "long_lines"]
+"""Rule by which a suite is made from a test set."""
+
+_OPTIONS_OF_SUITES = {"words": "negation", "rate": "typos", "seed": "typos", "joined": "long_lines"}
+"""Kind of suite that each option is for. All other options are for every kind."""
+
+
+class Suite(Section):
+    """Test set made from the main test set by a rule, to judge one ability of a model.
+
+    A recipe may give the kind alone, as in `- typos`.
+    """
+
+    kind: SuiteKind
+    """Rule. Three kinds choose sentences and change nothing. `numbers`: the source has a digit. `names`: the source has
+    a capitalised word, not at its beginning, that the reference has too. `negation`: the source has one of `words`.
+    Four kinds change sentences. `upper_case`: the source is in capitals, and scores ignore case. `typos`: some words of
+    the source have a typing error. `tags`: a word that both sides share, or else the whole line, is in tags.
+    `long_lines`: consecutive sentences are one line."""
+    words: tuple[Sentence, ...] = ()
+    """Words of negation in the source language. Empty means the built-in words, which exist for German, English,
+    Spanish, French, Italian, Dutch, Portuguese and Korean."""
+    rate: float = Field(0.1, gt=0, le=1)
+    """Share of the words of a sentence that get a typing error, at least one. Only words of four letters or more, or of
+    Hangul, get one."""
+    seed: Seed = 1
+    """Random seed of the typing errors. The errors of a sentence depend only on this and on its text."""
+    joined: int = Field(4, ge=2, le=100)
+    """Number of consecutive sentences in a line of `long_lines`."""
+    min_sentences: int = Field(30, ge=1)
+    """Fewest sentences of the suite with which it is scored and takes part in the gate. With fewer, the evaluation says
+    how many there are."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_a_kind_alone(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "Suite":
+        for option, kind in _OPTIONS_OF_SUITES.items():
+            if option in self.model_fields_set and self.kind != kind:
+                raise ValueError(f"{option} has no effect on {self.kind}, only on {kind}: remove it")
+        return self
+
+
 class EvaluateConfig(Section):
     """Scoring of the exported model."""
 
@@ -117,6 +163,16 @@ class EvaluateConfig(Section):
     metrics: tuple[Metric, ...] = later(())
     """Further scores of each test set: TER, chrF++, spBLEU, and programs such as COMET. BLEU and chrF are always
     computed."""
+    suites: tuple[Suite, ...] = later(())
+    """Test sets made from the main test set by rules: numbers, names, negation, upper_case, typos, tags and long_lines.
+    Each has its own scores and its own check in the gate."""
+
+    @model_validator(mode="after")
+    def _names_each_suite_once(self) -> "EvaluateConfig":
+        kinds = [suite.kind for suite in self.suites]
+        if twice := [kind for kind in kinds if kinds.count(kind) > 1]:
+            raise ValueError(f"suites has the kind {twice[0]} twice: remove one of the two")
+        return self
 
     @model_validator(mode="after")
     def _names_each_metric_once(self) -> "EvaluateConfig":

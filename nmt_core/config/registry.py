@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from nmt_core.config.section import Section
+from nmt_core.config.section import Section, later
 
 MetricName = Literal["BLEU", "chrF", "chrF++"]
 SignificanceTest = Literal["bootstrap", "randomisation"]
@@ -43,6 +43,12 @@ class RegistryConfig(Section):
     """Rule for the built-in sentences: numbers, addresses and placeholders, which a model should copy. `all`: every one
     must be copied. `no_worse`: at least as many as the champion copies, and any number for the first champion. This
     suits models whose training text has few of them. `off`: they are not tested."""
+    suites: Literal["refuse", "report"] = later("refuse")
+    """Rule for the suites of `evaluate.suites`. `refuse`: a challenger that is worse than the champion on one of them,
+    by more than `suite_margin`, is refused. `report`: their checks always pass, and show the difference."""
+    suite_margin: float = later(1.0, ge=0, le=100)
+    """Loss on a suite that is accepted, in points of `metric`. A challenger is refused only if the whole confidence
+    interval of its loss is above this value."""
 
     @model_validator(mode="after")
     def _enough_samples(self) -> Self:

@@ -16,9 +16,10 @@ import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 import numpy as np
@@ -77,6 +78,7 @@ def judge(
     *,
     allow_code: bool,
     notice: Callable[[str], None],
+    known: Mapping[str, Sequence[float]] = MappingProxyType({}),
 ) -> Judged:
     """Score the translations of one test set by all metrics of `evaluate.metrics`.
 
@@ -87,12 +89,14 @@ def judge(
         target_language: ISO 639 code.
         allow_code: False if recipes may not name programs (NMT_ALLOW_CODE).
         notice: shows the reason to the user if a metric is left out.
+        known: numbers that programs have already given to these translations, by the name of the metric.
     """
     judged = Judged()
     for metric in config.metrics:
         try:
             if metric.command:
-                numbers = _numbers(test, hypotheses, metric, allow_code=allow_code)
+                numbers = list(known.get(metric.name, ()))
+                numbers = numbers or _numbers(test, hypotheses, metric, allow_code=allow_code)
                 judged.numbers[metric.name] = numbers
                 found: Statistics = ProgramStatistics(metric.name, numbers, _signature(metric))
             else:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from nmt_core.config import LanguagesConfig, RegistryConfig
 from nmt_core.evaluate.significance import Comparison, compare
+from nmt_core.evaluate.suites import MadeSuite
 from nmt_core.evaluate.test_sets import TestSet
 from nmt_core.evaluate.verdict import BY_HAND, Check, interval, number, percent
 from nmt_core.scoring import SentenceStatistics
@@ -41,6 +42,41 @@ def against_champion(
         why += f"; on the main test set it must be better with p < {registry.significance:g}"
     check = _unjudged(f"{registry.metric} of {test.name} is {condition}", test.name, comparison, registry)
     return check.model_copy(update={"passed": passed, "why": why})
+
+
+def suite_against_champion(
+    suite: MadeSuite,
+    hypotheses: tuple[Sequence[str], Sequence[str]],
+    languages: LanguagesConfig,
+    registry: RegistryConfig,
+) -> Check:
+    """Check that the challenger is not worse on a suite by more than `registry.suite_margin`.
+
+    The check fails only if the whole confidence interval of the loss is above the margin, and if `registry.suites` is
+    `refuse`.
+
+    Args:
+        suite: the suite.
+        hypotheses: the champion's and the challenger's translations of it.
+        languages: languages. The target language decides how BLEU splits text into words.
+        registry: metric, margin and test of significance.
+    """
+    name, metric, margin = suite.test.name, registry.metric, registry.suite_margin
+    test = suite.scored
+    champion, challenger = (
+        SentenceStatistics(metric, suite.comparable(texts), test.references, languages.target) for texts in hypotheses
+    )
+    found = _found(champion, challenger, registry)
+    is_lost = found.high < -margin
+    why = (
+        f"{metric} of {name} is {found.challenger:.2f} and the champion's {found.champion:.2f}: "
+        f"{_difference(found, registry)}"
+    )
+    if is_lost:
+        option = "registry.suites=report" + (" lets it pass" if registry.suites == "report" else " would let it pass")
+        why += f"; a loss of registry.suite_margin={margin:g} is accepted; {option}"
+    check = _unjudged(f"{metric} of {name} is not lower by more than {margin:g}", name, found, registry)
+    return check.model_copy(update={"passed": not is_lost or registry.suites == "report", "why": why})
 
 
 def _found(one: SentenceStatistics, other: SentenceStatistics, registry: RegistryConfig) -> Comparison:

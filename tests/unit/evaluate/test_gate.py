@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from nmt_core.config import ExportConfig, LanguagesConfig, RegistryConfig
+from nmt_core.config import ExportConfig, LanguagesConfig, RegistryConfig, Suite
 from nmt_core.evaluate import gate
 from nmt_core.evaluate import quality as quality_of
 from nmt_core.evaluate.must_translate import SentenceCheck, SentenceKind
+from nmt_core.evaluate.suites import MadeSuite
 from nmt_core.evaluate.test_sets import TestSet
 from nmt_core.evaluate.verdict import Check, interval, number
 
@@ -67,6 +68,32 @@ def test_the_main_set_must_be_better_and_others_no_worse(
     assert main.metric == metric and main.test_set == "news"
     assert main.low is not None and main.high is not None and main.difference is not None
     assert main.low <= main.difference <= main.high
+
+
+def on_suite(champion: list[str], challenger: list[str], kind: str = "numbers", **registry: Any) -> Check:
+    """Compare two translations of a suite that is the whole test set."""
+    made = MadeSuite(Suite.model_validate(kind), NEWS, tuple(range(len(REFERENCES))), len(REFERENCES))
+    return quality_of.suite_against_champion(made, (champion, challenger), LANGUAGES, RegistryConfig(**registry))
+
+
+def test_a_suite_refuses_a_loss_that_is_above_the_margin_beyond_chance() -> None:
+    lost = on_suite(FAIR, POOR)
+    assert not lost.passed and lost.high is not None and lost.high < -1
+    assert "a loss of registry.suite_margin=1 is accepted; registry.suites=report would let it pass" in lost.why
+    assert on_suite(FAIR, POOR, suite_margin=-lost.high + 0.1).passed
+    assert not on_suite(FAIR, POOR, suite_margin=-lost.high - 0.1).passed
+    reported = on_suite(FAIR, POOR, suites="report")
+    assert (
+        reported.passed and reported.high == lost.high and reported.why.endswith("registry.suites=report lets it pass")
+    )
+    for better in (EQUAL, GOOD, FAIR):
+        assert on_suite(FAIR, better, suite_margin=0).passed
+
+
+def test_a_suite_in_capitals_is_compared_without_case() -> None:
+    capitals = [text.upper() for text in REFERENCES]
+    assert on_suite(REFERENCES, capitals, "upper_case").challenger == 100
+    assert not on_suite(REFERENCES, capitals, "typos").passed
 
 
 def test_a_stricter_level_lets_less_pass() -> None:
