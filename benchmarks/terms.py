@@ -22,7 +22,7 @@ from pathlib import Path
 
 from sacrebleu import corpus_bleu
 
-from nmt_core.bundle import read_search
+from nmt_core.bundle.folder import read_search
 from nmt_core.config.faults import search_with
 from nmt_core.spelling import AS_IT_IS
 from nmt_core.terms.glossary import Term, TermFinder, missing

@@ -41,7 +41,7 @@ import onnxruntime
 import sacrebleu
 
 from nmt_core import Translator
-from nmt_core.bundle import read_bundle
+from nmt_core.bundle.folder import read_bundle
 from nmt_core.config import SearchConfig
 from nmt_core.search import onnx_session
 from nmt_core.search.agreement import largest_difference
@@ -155,7 +155,7 @@ def _read(file: Path) -> list[str]:
 @contextmanager
 def _any_result() -> Iterator[None]:
     """Translate even if the device does not agree with the CPU: to see what comes out."""
-    with patch("nmt_core.open_bundle._MOST_DIFFERENCE", float("inf")):
+    with patch("nmt_core.bundle.opened._MOST_DIFFERENCE", float("inf")):
         yield
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from nmt_core.bundle import sha256_of
+from nmt_core.bundle.folder import sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import find_inputs

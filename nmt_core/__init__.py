@@ -23,9 +23,9 @@ the order, which pyproject.toml declares:
 
     errors                error classes, and how messages are written
     config                options of recipes, without anything slow
-    text                  characters: repair of wrongly decoded text, widths, scripts without spaces
-    chrf, scoring, spelling  chrF; BLEU and TER by sacreBLEU; casing and punctuation of a language pair
-    html_page             self-contained HTML pages
+    text                  characters: repair of wrongly decoded text, widths, scripts without spaces, chrF
+    scoring, spelling     BLEU, chrF and TER; casing and punctuation of a language pair
+    pages                 self-contained HTML pages
     execution, store      processes and pools; artifacts, manifests and files
     recipes, formats      YAML recipes; corpus files of any format
     documents             documents of which the text is translated and all else stays
@@ -36,8 +36,7 @@ the order, which pyproject.toml declares:
     models                the Transformer and recurrent models, in PyTorch
     terms                 glossaries: terms in a text, and the pieces that spell their translations
     search                beam search, sampling and constraints, on PyTorch or ONNX graphs
-    bundle                the folder that `export` writes
-    open_bundle           its tokenizers and graphs in memory
+    bundle                the folder that `export` writes, on disk and in memory
     translator            translation with a bundle: onnxruntime and sentencepiece, without torch, Prefect or MLflow
     train                 training with torchrun, checkpoints and averaging
     evaluate              scores, test sets and the gate

@@ -17,9 +17,9 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
 from sacrebleu.utils import SACREBLEU_DIR
 
-from nmt_core import chrf
 from nmt_core.config import BuiltInMetric, MetricName
 from nmt_core.errors import ConfigError, DataError, counted
+from nmt_core.text import chrf
 
 _BLEU_TOKENIZERS = {"zh": "zh", "ja": "char"}
 """BLEU tokenizer by target language, for languages without spaces between words. All other languages use 13a,

@@ -6,7 +6,8 @@
     print(translator.translate("a red house").text)
 
 Needs onnxruntime, sentencepiece, sentencex, numpy and pydantic, but no torch, Prefect or MLflow. An address of the
-registry needs MLflow, and a glossary needs ahocorasick-rs. `nmt_core.bundle` describes the files of an exported model.
+registry needs MLflow, and a glossary needs ahocorasick-rs. `nmt_core.bundle.folder` describes the files of an exported
+model.
 """
 
 import copy
@@ -17,11 +18,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, overload
 
-from nmt_core.bundle import read_search, uses_shortlist
+from nmt_core.bundle.folder import read_search, uses_shortlist
+from nmt_core.bundle.opened import OpenBundle
 from nmt_core.config import LanguagesConfig, Precision, SearchConfig
 from nmt_core.config.faults import search_with
 from nmt_core.errors import ConfigError, DataError, counted, shown
-from nmt_core.open_bundle import OpenBundle
 from nmt_core.search.alignment import Aligner, Alignment
 from nmt_core.search.batches import batches_by_length, most_sources
 from nmt_core.search.constraints import check_positions

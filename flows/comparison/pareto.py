@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from nmt_core.bundle import ATTENTION_SET, read_bundle
+from nmt_core.bundle.folder import ATTENTION_SET, read_bundle
 from nmt_core.config import PipelineConfig, Precision
 from nmt_core.evaluate.significance import scores_with_intervals
 from nmt_core.evaluate.test_sets import TestSet, read_test_sets

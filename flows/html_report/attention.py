@@ -11,7 +11,7 @@ from flows.html_report.blocks import Charts, Run, Section, Text
 from flows.html_report.charts import colour_map, heat_map
 from flows.html_report.quality import main_sentences
 from flows.html_report.svg import Drawing
-from nmt_core.bundle import ATTENTION_SET
+from nmt_core.bundle.folder import ATTENTION_SET
 from nmt_core.config import ModelConfig
 from nmt_core.errors import ModelError
 from nmt_core.explain.positions import sinusoidal

@@ -13,9 +13,9 @@ from flows.html_report.blocks import Run, Section, Text, duration
 from flows.html_report.svg import DARK, LIGHT, RULES
 from flows.runs.summary import PAGE, RunSummary
 from flows.settings import Settings
-from nmt_core import html_page
 from nmt_core.config.budget import SECONDS_PER_HOUR
 from nmt_core.errors import NmtError
+from nmt_core.pages.page import render_page
 from nmt_core.store.atomic import write_atomically
 
 _SECTIONS = (
@@ -59,7 +59,7 @@ def write_page(summary: RunSummary, settings: Settings) -> Path:
 
 def page(run: Run) -> str:
     """Return the page as self-contained HTML: it contains its style, script and drawings, and fetches nothing."""
-    return html_page.write_page(
+    return render_page(
         "flows.html_report",
         _is_numeric,
         summary=run.summary,

@@ -11,7 +11,7 @@ from flows.registry.copies import copy_folder
 from flows.registry.fetching import StalledError, fetch_model
 from flows.registry.in_use import in_use
 from flows.settings import Settings
-from nmt_core.bundle import BUNDLE_FILE, read_search, sha256_of
+from nmt_core.bundle.folder import BUNDLE_FILE, read_search, sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.errors import ArtifactError, ConfigError, ModelError, words_of
 from nmt_core.jobs.order import ModelVersion

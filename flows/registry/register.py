@@ -23,7 +23,7 @@ from flows.runs.start_from import tag_of
 from flows.runs.summary import RegisteredModel
 from flows.settings import Settings
 from flows.tracking.paging import read_all
-from nmt_core.bundle import SEARCH_FILE
+from nmt_core.bundle.folder import SEARCH_FILE
 from nmt_core.config import PipelineConfig, SearchConfig
 from nmt_core.errors import ModelError, words_of
 from nmt_core.evaluate.verdict import Verdict

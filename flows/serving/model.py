@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from flows.registry.models import Model, model_of, resolve
 from flows.settings import Settings
-from nmt_core.bundle import read_bundle
+from nmt_core.bundle.folder import read_bundle
 from nmt_core.config import LanguagesConfig
 from nmt_core.terms.glossary import Term
 from nmt_core.translator import Translator

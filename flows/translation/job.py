@@ -16,7 +16,7 @@ from flows.display import reports
 from flows.registry.models import Model, model_of
 from flows.runs.summary import status_of
 from flows.settings import Settings
-from nmt_core.bundle import precision_for, read_bundle, read_tokenizers
+from nmt_core.bundle.folder import precision_for, read_bundle, read_tokenizers
 from nmt_core.config import Precision, SearchConfig
 from nmt_core.documents.document import Options, Redo
 from nmt_core.documents.opening import format_by_name

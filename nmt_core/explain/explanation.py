@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from nmt_core.bundle import (
+from nmt_core.bundle.folder import (
     ATTENTION_SET,
     BundleConfig,
     check_files,
@@ -19,10 +19,10 @@ from nmt_core.bundle import (
     read_tokenizers,
     step_file,
 )
+from nmt_core.bundle.opened import open_stepper
 from nmt_core.config import SearchConfig
 from nmt_core.errors import DataError
 from nmt_core.explain.trace import BeamTrace, Node
-from nmt_core.open_bundle import open_stepper
 from nmt_core.search.alignment import ALIGNMENT_FILE, Aligner, Alignment
 from nmt_core.search.attention import ATTENTION_FILE, AttentionGraph, AttentionMaps
 from nmt_core.search.beam import n_best

@@ -10,7 +10,7 @@ from nmt_core.config import RnnConfig
 from nmt_core.explain.drawing import draw
 from nmt_core.explain.explanation import Explanation
 from nmt_core.explain.positions import sinusoidal
-from nmt_core.html_page import write_page
+from nmt_core.pages.page import render_page
 from nmt_core.search.step import Floats
 
 _LEVELS = 255
@@ -25,7 +25,7 @@ def page(explanation: Explanation, model: str) -> str:
         model: name of the model to display.
     """
     maps, rnn = explanation.maps, explanation.bundle.rnn
-    return write_page(
+    return render_page(
         "nmt_core.explain",
         _share,
         explanation=explanation,

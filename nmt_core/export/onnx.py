@@ -6,7 +6,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load_model
 
-from nmt_core.bundle import ATTENTION_SET, BUNDLE_FILE, BundleConfig, ShortlistSizes, sha256_of
+from nmt_core.bundle.folder import ATTENTION_SET, BUNDLE_FILE, BundleConfig, ShortlistSizes, sha256_of
 from nmt_core.config import PRECISIONS, ModelConfig, PipelineConfig, Precision
 from nmt_core.errors import ModelError
 from nmt_core.export.dev import Dev

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
-from nmt_core.bundle import BUNDLE_FILE, sha256_of
+from nmt_core.bundle.folder import BUNDLE_FILE, sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.errors import DataError, ModelError
 from nmt_core.jobs.checks import checked

@@ -23,7 +23,6 @@ UNKNOWN = "an earlier version"
 _CODE = (
     "translator.py",
     "spelling.py",
-    "chrf.py",
     "text",
     "search",
     "terms",

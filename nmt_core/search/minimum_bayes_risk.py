@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nmt_core import chrf
+from nmt_core.text import chrf
 
 
 def ranked(texts: Sequence[str], log_probabilities: Sequence[float] | None = None) -> list[int]:

@@ -4,7 +4,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt_core.bundle import BUNDLE_FILE, read_bundle
+from nmt_core.bundle.folder import BUNDLE_FILE, read_bundle
 from nmt_core.config import OTHER_SIDE, REVERSE, SIDES, LanguagesConfig, PipelineConfig, SyntheticPart
 from nmt_core.errors import ArtifactError, ConfigError
 from nmt_core.jobs.order import ModelVersion

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from nmt_core.bundle import sha256_of
+from nmt_core.bundle.folder import sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.errors import NmtError
 from nmt_core.execution.pool import InProcess, LocalWorkers

@@ -44,7 +44,7 @@ IMPORTED = (
     *("onnx", "redis.asyncio", "polars", "pyarrow.parquet", "pyarrow.compute", "graphviz", "jinja2", "markdown_it"),
     *("nmt_core.stages.table", "nmt_core.recipes.recipe", "nmt_core.train.launch", "nmt_core.models.build"),
     *("nmt_core.corpus.download", "nmt_core.corpus.toy", "nmt_core.corpus.mix", "nmt_core.corpus.split"),
-    *("nmt_core.tokenizer.learn", "nmt_core.batches.encode", "nmt_core.documents.opening", "nmt_core.html_page"),
+    *("nmt_core.tokenizer.learn", "nmt_core.batches.encode", "nmt_core.documents.opening", "nmt_core.pages.page"),
     *("flows.cli.app", "flows.settings", "flows.display.progress", "flows.runs.forecast", "flows.cli.closing"),
     *("flows.servers.servers", "flows.html_report.training", "flows.launchers"),
     *("prefect", "prefect.flows", "prefect.tasks", "prefect.artifacts", "prefect.runtime", "prefect.deployments"),

@@ -15,10 +15,10 @@ from support.facts import missing
 
 import nmt_core
 from nmt_core import Translation, Translator
+from nmt_core.bundle.opened import OpenBundle
 from nmt_core.config import SearchConfig
 from nmt_core.errors import ConfigError, DataError, ModelError
 from nmt_core.models.transformer import Transformer
-from nmt_core.open_bundle import OpenBundle
 from nmt_core.search.forced import forced_log_probabilities
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID

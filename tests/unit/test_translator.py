@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics import CHRF
 
-from nmt_core.bundle import sha256_of
+from nmt_core.bundle.folder import sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.corpus.normalize import normalise
 from nmt_core.errors import ConfigError, DataError, ModelError

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from flows.registry.register import _requirements
-from nmt_core.bundle import sha256_of
+from nmt_core.bundle.folder import sha256_of
 from nmt_core.config import ModelConfig, PipelineConfig, SearchConfig
 from nmt_core.errors import ConfigError, ModelError
 from nmt_core.export.graphs import export_graphs

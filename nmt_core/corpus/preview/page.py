@@ -5,14 +5,14 @@ from typing import Any
 import polars as pl
 
 from nmt_core.corpus.preview.judgement import Judged, Preview
-from nmt_core.html_page import write_page
+from nmt_core.pages.page import render_page
 
 _SHOWN_CHARACTERS = 400
 
 
 def page(preview: Preview, recipe: str) -> str:
     """Return the page as text. `recipe` is the name of the recipe to display."""
-    return write_page(
+    return render_page(
         "nmt_core.corpus.preview",
         recipe=recipe,
         languages=preview.languages,

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt_core.bundle import BundleConfig
+from nmt_core.bundle.folder import BundleConfig
 from nmt_core.config import (
     CleanConfig,
     FilterConfig,

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_model
 
-from nmt_core.bundle import read_bundle
+from nmt_core.bundle.folder import read_bundle
 from nmt_core.config import CorpusConfig, ModelConfig, PipelineConfig, RnnConfig, SearchConfig, ToyCorpusConfig
 from nmt_core.export.onnx import run
 from nmt_core.export.parity import compare

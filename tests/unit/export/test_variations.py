@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nmt_core.bundle import read_bundle
+from nmt_core.bundle.folder import read_bundle
 from nmt_core.config import CorpusConfig, ExportConfig, ModelConfig, PipelineConfig, SearchConfig, ToyCorpusConfig
 from nmt_core.errors import ConfigError
 from nmt_core.export.calibration import calibrate

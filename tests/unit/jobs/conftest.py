@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nmt_core.bundle import sha256_of
+from nmt_core.bundle.folder import sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import absolute, find_inputs

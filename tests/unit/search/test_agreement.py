@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nmt_core import open_bundle
+from nmt_core.bundle import opened
+from nmt_core.bundle.opened import OpenBundle
 from nmt_core.config import SearchConfig
 from nmt_core.errors import ModelError
 from nmt_core.models.transformer import Transformer
-from nmt_core.open_bundle import OpenBundle
 from nmt_core.search import onnx_session
 from nmt_core.search.agreement import largest_difference
 from nmt_core.search.onnx_step import OnnxStepper
@@ -63,16 +63,16 @@ def test_a_fault_is_no_rounding(tiny_model: Transformer, fault: str) -> None:
 @pytest.fixture
 def faulty_gpu(tiny_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A bundle on a machine with a GPU that reads old tokens. Only the GPU is not real."""
-    opened = open_bundle.open_stepper
+    open_really = opened.open_stepper
 
     def open_on(graphs: Path, bundle: Any, device: str, step: str) -> Stepper:
-        stepper = opened(graphs, bundle, "cpu", step)
+        stepper = open_really(graphs, bundle, "cpu", step)
         return Faulty(stepper, "reads the tokens of the step before") if device == "cuda" else stepper
 
-    monkeypatch.setattr(open_bundle, "open_stepper", open_on)
+    monkeypatch.setattr(opened, "open_stepper", open_on)
     monkeypatch.setattr(onnx_session, "best_device", lambda: "cuda")
     monkeypatch.setitem(onnx_session.FASTEST, "cuda", ("fp32",))  # the bundle has no fp16
-    monkeypatch.setattr(open_bundle, "_MOST_DIFFERENCE", ROUNDING)
+    monkeypatch.setattr(opened, "_MOST_DIFFERENCE", ROUNDING)
     return tiny_bundle
 
 

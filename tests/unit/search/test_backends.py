@@ -9,7 +9,7 @@ import onnx
 import pytest
 import torch
 
-from nmt_core.bundle import precision_for, read_bundle
+from nmt_core.bundle.folder import precision_for, read_bundle
 from nmt_core.config import ModelConfig, SearchConfig
 from nmt_core.errors import ConfigError, ModelError
 from nmt_core.export.graphs import export_graphs

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nmt_core.bundle import BUNDLE_FILE
+from nmt_core.bundle.folder import BUNDLE_FILE
 from nmt_core.config import PipelineConfig
 from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
 from nmt_core.stages.table import makers_of_inputs, stages_of

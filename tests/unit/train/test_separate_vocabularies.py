@@ -7,7 +7,7 @@ import pytest
 from safetensors.torch import load_file
 from support.ranks import Ranks
 
-from nmt_core.bundle import BUNDLE_FILE
+from nmt_core.bundle.folder import BUNDLE_FILE
 from nmt_core.config import SearchConfig
 from nmt_core.errors import ModelError
 from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage

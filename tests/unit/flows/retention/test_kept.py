@@ -23,7 +23,7 @@ from flows.retention.garbage import garbage
 from flows.runs.start_from import tag_of
 from flows.runs.summary import RegisteredModel, RunSummary, StageSummary
 from flows.settings import Settings
-from nmt_core.bundle import BUNDLE_FILE
+from nmt_core.bundle.folder import BUNDLE_FILE
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ArtifactError, ModelError
 from nmt_core.store.artifacts import Artifact, Manifest, describe_outputs, fingerprint_of, now

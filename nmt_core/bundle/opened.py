@@ -10,7 +10,7 @@ from pathlib import Path
 
 import onnxruntime
 
-from nmt_core.bundle import (
+from nmt_core.bundle.folder import (
     ATTENTION_SET,
     BundleConfig,
     check_files,

@@ -1,6 +1,6 @@
-"""Self-contained HTML pages: one file with its style, its script and its data, which loads nothing from elsewhere.
+"""Make a self-contained HTML page: one file with its style, its script and its data.
 
-A page is a package with the files page.html.jinja, page.css and page.js. All pages have the colours of this module.
+A page is a package with the files page.html.jinja, page.css and page.js.
 """
 
 from collections.abc import Callable
@@ -10,22 +10,8 @@ from typing import Any
 
 import jinja2
 
-_COLOURS = """:root {
-  color-scheme: light dark;
-  --paper: #ffffff; --ink: #1b1f24; --faint: #57606a; --line: #d0d7de; --card: #f6f8fa;
-  --accent: #0b62c4; --warm: #c4570b; --good: #1a7f4b;
-}
-@media screen and (prefers-color-scheme: dark) {
-  :root {
-    --paper: #14181d; --ink: #e8ebef; --faint: #a3adb8; --line: #39424d; --card: #1d232a;
-    --accent: #5aa9ff; --warm: #ff9d52; --good: #4cc38a;
-  }
-}
-* { box-sizing: border-box; }
-"""
 
-
-def write_page(package: str, *filters: Callable[[Any], object], **values: Any) -> str:
+def render_page(package: str, *filters: Callable[[Any], object], **values: Any) -> str:
     """Return the page of a package as text.
 
     Args:
@@ -34,7 +20,8 @@ def write_page(package: str, *filters: Callable[[Any], object], **values: Any) -
         values: values of the template. `data | tojson` may stand in a script element, whatever text it holds.
     """
     template = _template(package, filters)
-    return template.render(style=_COLOURS + _file(package, "page.css"), script=_file(package, "page.js"), **values)
+    style = _file(__package__, "colours.css") + _file(package, "page.css")
+    return template.render(style=style, script=_file(package, "page.js"), **values)
 
 
 @cache

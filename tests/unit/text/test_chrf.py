@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics import CHRF
 
-from nmt_core import chrf
+from nmt_core.text import chrf
 
 TEXT = st.text(alphabet="ab c.,(é\u3042\u2028", max_size=12)
 
