@@ -31,6 +31,7 @@ the order, which pyproject.toml declares:
     documents             documents of which the text is translated and all else stays
     stages                the shape of a stage, and the table of all stages
     corpus                download, clean, split
+    judges                programs that judge or translate, and the files that they use
     tokenizer             subword vocabularies
     batches               token ids, their alignment, and the plan of batches
     models                the Transformer and recurrent models, in PyTorch

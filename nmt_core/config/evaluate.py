@@ -10,6 +10,7 @@ from nmt_core.config.section import Command, Section, Seed, later
 BuiltInMetric = Literal["TER", "chrF++", "spBLEU"]
 """Metric of sacreBLEU that `evaluate.metrics` adds to BLEU and chrF."""
 BUILT_IN_METRICS: tuple[BuiltInMetric, ...] = get_args(BuiltInMetric)
+_OF_COMMANDS = ("version", "checkpoint", "factor", "max_seconds", "lower_is_better")
 _ALWAYS = ("BLEU", "chrF", "BLEU ko-mecab", "BLEU no UNK")
 
 
@@ -77,6 +78,8 @@ class Metric(Section):
     """Factor by which the numbers of the program are multiplied, such as 100 for numbers from 0 to 1."""
     max_seconds: float = Field(3_600, gt=0)
     """Longest time for one test set, in seconds, after which the program is ended and left out of the scores."""
+    lower_is_better: bool = later(False)
+    """True if a lower number of the program is better, as for MetricX. The gate needs to know."""
 
     @model_validator(mode="before")
     @classmethod
@@ -96,7 +99,7 @@ class Metric(Section):
             )
         if self.vocabulary and self.name != "spBLEU":
             raise ValueError(f"vocabulary has no effect on {self.name}, only on spBLEU: remove it")
-        options = [name for name in ("version", "checkpoint", "factor", "max_seconds") if name in self.model_fields_set]
+        options = [name for name in _OF_COMMANDS if name in self.model_fields_set]
         if options and not self.command:
             raise ValueError(f"{options[0]} has no effect without command: remove it, or write the command")
         return self

@@ -22,10 +22,13 @@ class RegistryConfig(Section):
     """Largest accepted slowdown of a challenger relative to the champion. 0.2 accepts 20% fewer tokens per second. Both
     are timed on the machine that registers the model. The challenger is refused only if the whole 95% interval of the
     measured slowdown is above this value."""
-    metric: MetricName = "BLEU"
-    """Metric that compares champion and challenger on every test set."""
+    metric: str = Field("BLEU", pattern="^[A-Za-z0-9][A-Za-z0-9._+ -]*$", max_length=60)
+    """Metric that compares champion and challenger on every test set: BLEU, chrF, chrF++, or the name of a metric of
+    `evaluate.metrics`, such as TER or a program. Where lower is better, as for TER, the gate takes this into
+    account."""
     min_score: float | None = Field(None, ge=0, le=100)
-    """Lowest score on the main test set with which the first champion is accepted. By default, its score must be
+    """Lowest score on the main test set with which the first champion is accepted, or the highest one if lower is
+    better. By default, its score must be
     significantly better than the score of the untranslated source text. In both cases, fewer than half of its
     translations may be empty. 0 accepts any model, without either condition."""
     significance: float = Field(0.05, gt=0, lt=1)

@@ -1,4 +1,4 @@
-"""Hash the files that the metrics of a recipe use, without loading anything that computes scores."""
+"""Hash the files that the programs of a recipe use, without loading anything that computes scores."""
 
 import hashlib
 from pathlib import Path
@@ -12,11 +12,11 @@ from nmt_core.store.digests import sha256_of
 def identity(config: PipelineConfig) -> Identity:
     """Return the values that decide the result of `evaluate`. Files of metrics count by their content."""
     values = {name: getattr(config, name).model_dump(mode="json") for name in ("evaluate", "search", "languages")}
-    contents = {metric.name: found for metric in config.evaluate.metrics if (found := _contents(metric))}
+    contents = {metric.name: found for metric in config.evaluate.metrics if (found := contents_of(metric))}
     return values | ({"metrics": contents} if contents else {})
 
 
-def _contents(metric: Metric) -> dict[str, str]:
+def contents_of(metric: Metric) -> dict[str, str]:
     """Return the hashes of the files of a metric, by the path or the word that names them."""
     found = files_of(metric.command) if metric.command else {}
     for path in filter(None, (metric.vocabulary, metric.checkpoint)):
