@@ -31,7 +31,6 @@ the order, which pyproject.toml declares:
     documents             documents of which the text is translated and all else stays
     stages                the shape of a stage, and the table of all stages
     corpus                download, clean, split
-    judges                programs that judge or translate, and the files that they use
     tokenizer             subword vocabularies
     batches               token ids, their alignment, and the plan of batches
     models                the Transformer and recurrent models, in PyTorch
@@ -39,6 +38,7 @@ the order, which pyproject.toml declares:
     search                beam search, sampling and constraints, on PyTorch or ONNX graphs
     bundle                the folder that `export` writes, on disk and in memory
     translator            translation with a bundle: onnxruntime and sentencepiece, without torch, Prefect or MLflow
+    judges                programs and services that judge or translate, and the files that they use
     train                 training with torchrun, checkpoints and averaging
     evaluate              scores, test sets and the gate
     export                ONNX graphs

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MADE_OF = {"train": "average", "tokenizer": "tokenizer"}
 """Stage of a registered model that each section can start from: its weights and its vocabulary."""
 
-_TAKES = {"train": ("average", "train"), "tokenizer": ("tokenizer",), "synthesis": ("export",)}
+_TAKES = {"train": ("average", "train"), "tokenizer": ("tokenizer",), "synthesis": ("export",), "evaluate": ("export",)}
 """Stages whose artifacts a section can name. A registered model stands for its artifact of the first stage."""
 _REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 _STORED = re.compile(r"([a-z]+)/[0-9a-f]{4,32}")
@@ -68,6 +68,13 @@ def resolved(config: PipelineConfig, settings: Settings, *, debug: bool = False)
             places = tuple(place_of("synthesis", option, teacher) for teacher in part.teachers)
             parts.append(part.model_copy(update={"teachers": places}))
         changes["synthesis"] = config.synthesis.model_copy(update={"parts": tuple(parts)})
+    if bundles := [system.bundle for system in config.evaluate.systems if system.bundle]:
+        folders = {bundle: place_of("evaluate", "evaluate.systems.bundle", bundle) for bundle in bundles}
+        systems = [
+            system.model_copy(update={"bundle": folders[system.bundle]}) if system.bundle else system
+            for system in config.evaluate.systems
+        ]
+        changes["evaluate"] = config.evaluate.model_copy(update={"systems": tuple(systems)})
     if config.rounds.count:
         trainings(config)  # a wrong recipe of the other direction is reported before anything starts
         if (file := Path(config.rounds.other_direction)).is_file():
@@ -95,6 +102,7 @@ def named_artifacts(config: Mapping[str, Any]) -> set[tuple[str, str]]:
     addresses = [config.get(section, {}).get("start_from", "") for section in MADE_OF]
     for part in config.get("synthesis", {}).get("parts", ()):
         addresses += part.get("teachers", ())
+    addresses += [system.get("bundle", "") for system in config.get("evaluate", {}).get("systems", ())]
     places = map(Path, addresses)
     return {(place.parent.name, place.name) for place in places if place.parent.name in STAGES}
 

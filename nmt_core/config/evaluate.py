@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, Field, model_validator
 
 from nmt_core.config.section import Command, Section, Seed, later
+from nmt_core.config.systems import System
 
 BuiltInMetric = Literal["TER", "chrF++", "spBLEU"]
 """Metric of sacreBLEU that `evaluate.metrics` adds to BLEU and chrF."""
@@ -169,6 +170,17 @@ class EvaluateConfig(Section):
     suites: tuple[Suite, ...] = later(())
     """Test sets made from the main test set by rules: numbers, names, negation, upper_case, typos, tags and long_lines.
     Each has its own scores and its own check in the gate."""
+    systems: tuple[System, ...] = later(())
+    """Other systems that translate the same test sets: outputs in files, programs, HTTP services and models of this
+    package. They are scored by the same metrics, and compared with the model by paired bootstrap resampling. They never
+    decide in the gate."""
+
+    @model_validator(mode="after")
+    def _names_each_system_once(self) -> "EvaluateConfig":
+        names = [system.name for system in self.systems]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"systems has the name {twice[0]!r} twice: name one of the two otherwise")
+        return self
 
     @model_validator(mode="after")
     def _names_each_suite_once(self) -> "EvaluateConfig":

@@ -27,6 +27,8 @@ class Judged:
     """Scores of one test set by all metrics of `evaluate.metrics`."""
 
     scores: list[Score] = field(default_factory=list)
+    statistics: list[Statistics] = field(default_factory=list)
+    """Statistics of each score, in the same order."""
     numbers: dict[str, list[float]] = field(default_factory=dict)
     """Number that each program gave to each sentence, times its factor, by the name of the metric."""
     not_scored: dict[str, str] = field(default_factory=dict)
@@ -68,6 +70,7 @@ def judge(
             judged.not_scored[metric.name] = str(error)
             notice(f"{metric.name} of {test.name} is left out: {error}")
             continue
+        judged.statistics.append(found)
         judged.scores.append(with_interval(test.name, found, config.interval_samples))
     return judged
 

@@ -17,6 +17,7 @@ from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.sentences import write_translations
 from nmt_core.evaluate.significance import scores_with_intervals
 from nmt_core.evaluate.suite_scores import SuiteReport, SuiteScores, Translated, score_suites
+from nmt_core.evaluate.system_scores import Scored, SystemScore, compare_systems
 from nmt_core.evaluate.test_sets import TestSet, read_test_sets
 from nmt_core.scoring import Score
 from nmt_core.search.translation import Translation
@@ -50,6 +51,10 @@ class EvaluateReport(StageReport):
     """Samples of the main test set, followed by the sentences of `evaluate.sentences`."""
     suites: list[SuiteReport]
     """Suites of `evaluate.suites`. Their scores are among `scores`, after the scores of the test sets."""
+    systems: list[SystemScore]
+    """Scores of the systems of `evaluate.systems`, compared with the model."""
+    not_compared: dict[str, str]
+    """Reason why a system of `evaluate.systems` was left out, by its name and the test set."""
     by_length: list[LengthBucket]
     """BLEU of each test set by the length of the source."""
     must_translate: list[SentenceCheck]
@@ -105,13 +110,14 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
     scores, samples = list[Score](), list[Sample]()
     known_of, unknown_of = dict[str, int](), dict[str, float]()
     buckets, not_scored = list[LengthBucket](), dict[str, str]()
-    work, suites = _Work(translator), SuiteScores()
+    work, suites, scored = _Work(translator), SuiteScores(), list[Scored]()
     for number, test in enumerate(tests):
         job.reporter.progress(number, len(tests), f"translating {test.name}")
         translations = work.translate(test.sources)
         hypotheses = [translation.text for translation in translations]
         judged = _judged(test, hypotheses, config, job)
         write_translations(out, test, translations, judged.numbers)
+        scored.append(Scored(test, hypotheses, judged.numbers))
         texts, target = (hypotheses, test.references), config.languages.target
         scores += scores_with_intervals(test.name, texts, target, config.evaluate.interval_samples)
         known = translate_known(test, hypotheses, translator)
@@ -123,6 +129,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
             samples = _spread(test, hypotheses, config.evaluate.samples)
             suites = score_suites(Translated(test, translations, judged.numbers), translator, config, out, job)
     scores, not_scored = scores + suites.scores, not_scored | suites.not_scored
+    systems = compare_systems(scored, config, out, job)
     samples += _further(config, translator)
     job.reporter.progress(len(tests), len(tests), ", ".join(f"{s.test_set} {s.metric} {s.score:.1f}" for s in scores))
     return EvaluateReport(
@@ -135,6 +142,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         unknown_in_references=unknown_of,
         samples=samples,
         suites=suites.reports,
+        systems=systems.scores,
+        not_compared=systems.left_out,
         by_length=buckets,
         must_translate=check_sentences(config, translator),
         unfinished=work.unfinished,

@@ -62,7 +62,7 @@ class MadeSuite:
 
     @property
     def is_selection(self) -> bool:
-        """True if the sentences are unchanged, so that the translations of the test set are those of the suite."""
+        """True if the sentences are unchanged, so that the test set's translations serve for the suite too."""
         return self.config.kind in _CHOOSE
 
     def comparable(self, texts: Sequence[str]) -> list[str]:

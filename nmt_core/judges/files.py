@@ -1,9 +1,11 @@
 """Hash the files that the programs of a recipe use, without loading anything that computes scores."""
 
+import glob
 import hashlib
 from pathlib import Path
 
-from nmt_core.config import Metric, PipelineConfig
+from nmt_core.bundle.folder import BUNDLE_FILE
+from nmt_core.config import Metric, PipelineConfig, System
 from nmt_core.corpus.cleaning.scorers import files_of
 from nmt_core.store.artifacts import Identity
 from nmt_core.store.digests import sha256_of
@@ -13,7 +15,25 @@ def identity(config: PipelineConfig) -> Identity:
     """Return the values that decide the result of `evaluate`. Files of metrics count by their content."""
     values = {name: getattr(config, name).model_dump(mode="json") for name in ("evaluate", "search", "languages")}
     contents = {metric.name: found for metric in config.evaluate.metrics if (found := contents_of(metric))}
-    return values | ({"metrics": contents} if contents else {})
+    values |= {"metrics": contents} if contents else {}
+    systems = {system.name: found for system in config.evaluate.systems if (found := contents_of_system(system))}
+    for system in values["evaluate"].get("systems", ()):
+        system["bundle"] = systems.get(system["name"], {}).get(system["bundle"], system["bundle"])
+    return values | ({"systems": systems} if systems else {})
+
+
+def contents_of_system(system: System) -> dict[str, str]:
+    """Return the hashes of the files that the translations of another system come from, by the word that names them."""
+    if system.command:
+        return files_of(system.command)
+    if system.bundle:
+        file = Path(system.bundle) / BUNDLE_FILE
+        return {system.bundle: sha256_of(file)} if file.is_file() else {}
+    if not system.file:
+        return {}
+    file = Path(system.file)
+    pattern = glob.escape(str(file.relative_to(file.anchor))).replace("{test_set}", "*")
+    return {str(path): sha256_of(path) for path in sorted(Path(file.anchor).glob(pattern)) if path.is_file()}
 
 
 def contents_of(metric: Metric) -> dict[str, str]:

@@ -103,7 +103,7 @@ def evaluation(config: PipelineConfig, folder: Path) -> Artifact:
     manifest = Manifest(
         stage="evaluate",
         fingerprint="0" * 32,
-        identity={"config": identity(config)},
+        identity={"config": identity(config), "inputs": {}},
         recipe="tiny",
         outputs={},
         versions={},
