@@ -2,10 +2,10 @@
 
 import random
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import polars as pl
-from sacrebleu.metrics import CHRF
+if TYPE_CHECKING:
+    import polars as pl
 
 Choice = Literal["longest", "random", "worst"]
 """Rule for the choice: the longest sources, random ones, or those with the lowest chrF of the first system."""
@@ -13,7 +13,7 @@ Choice = Literal["longest", "random", "worst"]
 _SEED = 1
 
 
-def choose(rows: pl.DataFrame, choice: str, number: int) -> list[int]:
+def choose(rows: "pl.DataFrame", choice: str, number: int) -> list[int]:
     """Return the indices of the sentences to show. The same rows always give the same sentences.
 
     Args:
@@ -27,6 +27,8 @@ def choose(rows: pl.DataFrame, choice: str, number: int) -> list[int]:
     if choice == "longest":
         lengths = rows["source"].str.len_chars().to_list()
         return sorted(places, key=lambda place: (-lengths[place], place))[:number]
+    from sacrebleu.metrics import CHRF  # `nmt compare` needs the names of the rules alone
+
     chrf = CHRF()
     pairs = zip(rows["hypothesis"], rows["reference"], strict=True)
     scores = [chrf.sentence_score(hypothesis, [reference]).score for hypothesis, reference in pairs]

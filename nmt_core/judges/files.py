@@ -4,7 +4,6 @@ import glob
 import hashlib
 from pathlib import Path
 
-from nmt_core.bundle.folder import BUNDLE_FILE
 from nmt_core.config import Metric, PipelineConfig, System
 from nmt_core.corpus.cleaning.scorers import files_of
 from nmt_core.store.artifacts import Identity
@@ -27,6 +26,8 @@ def contents_of_system(system: System) -> dict[str, str]:
     if system.command:
         return files_of(system.command)
     if system.bundle:
+        from nmt_core.bundle.folder import BUNDLE_FILE  # loads ONNX Runtime, which plans of other recipes do not need
+
         file = Path(system.bundle) / BUNDLE_FILE
         return {system.bundle: sha256_of(file)} if file.is_file() else {}
     if not system.file:

@@ -17,7 +17,7 @@ from nmt_core.judges.impartial import partial_judges
 from nmt_core.judges.lines import ProgramError
 from nmt_core.scoring import SentenceStatistics
 from nmt_core.search.translation import Translation
-from nmt_core.store.artifacts import REPORT, Artifact, Manifest, now
+from nmt_core.store.artifacts import REPORT, Artifact, Manifest, fingerprint_of, now
 
 TEST = TestSet("news", [f"Satz {number}" for number in range(40)], [f"sentence {number}" for number in range(40)])
 LONG, SHORT = [f"{text} indeed" for text in TEST.references], TEST.references
@@ -100,10 +100,11 @@ def evaluation(config: PipelineConfig, folder: Path) -> Artifact:
     translations = [Translation(text=text, score=-1.0, tokens=2, status="ok") for text in LONG]
     write_translations(folder, TEST, translations, judged.numbers)
     (folder / REPORT).write_text(f'{{"scores": [{judged.scores[0].model_dump_json()}]}}')
+    values = {"stage": "evaluate", "config": identity(config), "inputs": {}}
     manifest = Manifest(
         stage="evaluate",
-        fingerprint="0" * 32,
-        identity={"config": identity(config), "inputs": {}},
+        fingerprint=fingerprint_of(values),
+        identity=values,
         recipe="tiny",
         outputs={},
         versions={},
@@ -112,7 +113,7 @@ def evaluation(config: PipelineConfig, folder: Path) -> Artifact:
         created=now(),
     )
     (folder / "manifest.json").write_text(manifest.model_dump_json())
-    return Artifact("evaluate", "0" * 32, folder)
+    return Artifact("evaluate", manifest.fingerprint, folder)
 
 
 def test_a_program_that_is_not_allowed_cannot_decide(program: Program) -> None:
