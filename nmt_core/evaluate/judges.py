@@ -6,19 +6,18 @@ the same. The gate compares by one of all metrics, `registry.metric`.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
-from typing import cast, get_args
+from typing import cast
 
-from nmt_core.config import BuiltInMetric, EvaluateConfig, Metric, MetricName
+from nmt_core.config import EvaluateConfig, Metric, MetricName
 from nmt_core.errors import ArtifactError, ConfigError
 from nmt_core.evaluate.sentences import read_sentences
 from nmt_core.evaluate.significance import with_interval
 from nmt_core.evaluate.test_sets import TestSet
 from nmt_core.judges.files import contents_of
 from nmt_core.judges.lines import ProgramError
-from nmt_core.judges.programs import ProgramStatistics, numbers_of, signature_of
-from nmt_core.scoring import Pieces, Score, SentenceStatistics, Statistics
+from nmt_core.judges.programs import ProgramStatistics, signature_of, statistics_of
+from nmt_core.scoring import Score, SentenceStatistics, Statistics
 from nmt_core.store.artifacts import Artifact
 
 
@@ -59,17 +58,17 @@ def judge(
     judged = Judged()
     for metric in config.metrics:
         try:
-            if metric.command:
-                numbers = list(known.get(metric.name, ()))
-                numbers = numbers or _numbers(test, hypotheses, metric, allow_code=allow_code)
-                judged.numbers[metric.name] = numbers
+            if numbers := known.get(metric.name, ()):
                 found: Statistics = ProgramStatistics(metric, numbers)
             else:
-                found = _built_in(test, hypotheses, metric, target_language)
+                texts = test.sources, hypotheses, test.references
+                found = statistics_of(metric, *texts, target_language, allow_code=allow_code)
         except (ConfigError, ProgramError) as error:
             judged.not_scored[metric.name] = str(error)
             notice(f"{metric.name} of {test.name} is left out: {error}")
             continue
+        if isinstance(found, ProgramStatistics):
+            judged.numbers[metric.name] = found.numbers
         judged.statistics.append(found)
         judged.scores.append(with_interval(test.name, found, config.interval_samples))
     return judged
@@ -104,14 +103,12 @@ class GateJudge:
             ConfigError: the vocabulary of spBLEU is missing.
             ProgramError: the program fails, or is not allowed.
         """
-        if self._metric is None or not self._metric.command:
-            if self._metric is not None and self.name not in get_args(MetricName):
-                return _built_in(test, hypotheses, self._metric, self._target_language)
+        if self._metric is None:
             return SentenceStatistics(cast(MetricName, self.name), hypotheses, test.references, self._target_language)
-        numbers = _stored(self._metric, test, hypotheses, evaluated) if evaluated else None
-        if numbers is None:
-            numbers = _numbers(test, hypotheses, self._metric, allow_code=self._allow_code)
-        return ProgramStatistics(self._metric, numbers)
+        if evaluated and self._metric.command and (numbers := _stored(self._metric, test, hypotheses, evaluated)):
+            return ProgramStatistics(self._metric, numbers)
+        texts = test.sources, hypotheses, test.references
+        return statistics_of(self._metric, *texts, self._target_language, allow_code=self._allow_code)
 
 
 def _stored(metric: Metric, test: TestSet, hypotheses: Sequence[str], evaluated: Artifact) -> list[float] | None:
@@ -138,13 +135,3 @@ def _files_then(metric: Metric, evaluated: Artifact) -> dict[str, str] | None:
     except ArtifactError:
         return None
     return found
-
-
-def _numbers(test: TestSet, hypotheses: Sequence[str], metric: Metric, *, allow_code: bool) -> list[float]:
-    return numbers_of(metric, test.sources, hypotheses, test.references, allow_code=allow_code)
-
-
-def _built_in(test: TestSet, hypotheses: Sequence[str], metric: Metric, target_language: str) -> SentenceStatistics:
-    pieces = Pieces(Path(metric.vocabulary) if metric.vocabulary else None) if metric.name == "spBLEU" else None
-    name = cast(BuiltInMetric, metric.name)
-    return SentenceStatistics(name, hypotheses, test.references, target_language, pieces)

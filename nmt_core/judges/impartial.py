@@ -24,6 +24,12 @@ def partial_judges(config: PipelineConfig) -> list[str]:
                     f"{min(shared)}, chose the training text: its score favours this model, so compare models by "
                     "another metric as well"
                 )
+    chosen_by, gate = config.train.dev_metric, config.registry.metric
+    if config.train.stop_on == "dev_metric" and chosen_by and chosen_by.name == gate:
+        found.append(
+            f"{gate} judges the translations in the gate, and train.stop_on=dev_metric chose the weights by it: its "
+            "score favours this model, so compare models by another metric as well"
+        )
     if config.search.rerank == "mbr":
         names = {"chrF", config.registry.metric, *(metric.name for metric in config.evaluate.metrics)}
         judges = " and ".join(sorted(name for name in names if name.startswith("chrF")))

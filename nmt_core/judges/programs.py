@@ -1,4 +1,4 @@
-"""Judge translations by a program of `evaluate.metrics`.
+"""Judge translations by a metric of a recipe: one of sacreBLEU, or a program.
 
 The program reads one JSON object a line from its standard input, with `source`, `translation` and `reference`, until
 the input ends, and writes one number a line to its standard output. It may be any neural metric in an environment of
@@ -10,14 +10,15 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
-from nmt_core.config import Metric
+from nmt_core.config import BuiltInMetric, Metric
 from nmt_core.errors import counted
 from nmt_core.judges.files import sha256_of_content
 from nmt_core.judges.lines import ProgramError, require_code, run_program
-from nmt_core.scoring import Counts, Statistics
+from nmt_core.scoring import Counts, Pieces, SentenceStatistics, Statistics
 
 _SHOWN = 300  # characters of a program's output in a message
 _DIGITS = 12  # of a hash in a signature
@@ -36,6 +37,11 @@ class ProgramStatistics(Statistics):
         super().__init__(metric.name, counts_SK, signature_of(metric))
         self.lower_is_better = metric.lower_is_better
 
+    @property
+    def numbers(self) -> list[float]:
+        """Number of each sentence, times the factor of the metric."""
+        return [float(number) for number in self.counts_SK[:, 0]]
+
     def score_of(self, sums_K: Counts) -> float:
         """Return the mean of any selection of sentences, from the sum of their numbers and their number."""
         return float(sums_K[0] / sums_K[1])
@@ -46,6 +52,37 @@ def signature_of(metric: Metric) -> str:
     checkpoint = f"sha256-{sha256_of_content(Path(metric.checkpoint))[:_DIGITS]}" if metric.checkpoint else "not stated"
     version = metric.version or "not stated"
     return f"{metric.name}|version:{version}|checkpoint:{checkpoint}|mean of sentences|factor:{metric.factor:g}"
+
+
+def statistics_of(
+    metric: Metric,
+    sources: Sequence[str],
+    translations: Sequence[str],
+    references: Sequence[str],
+    target_language: str,
+    *,
+    allow_code: bool,
+) -> Statistics:
+    """Return the statistics of translations by any metric of a recipe.
+
+    Args:
+        metric: the metric.
+        sources: sentences.
+        translations: their translations.
+        references: their reference translations.
+        target_language: ISO 639 code.
+        allow_code: False if recipes may not name programs (NMT_ALLOW_CODE).
+
+    Raises:
+        ConfigError: the vocabulary of spBLEU is missing.
+        ProgramError: see `numbers_of`.
+    """
+    if metric.command:
+        numbers = numbers_of(metric, sources, translations, references, allow_code=allow_code)
+        return ProgramStatistics(metric, numbers)
+    pieces = Pieces(Path(metric.vocabulary) if metric.vocabulary else None) if metric.name == "spBLEU" else None
+    name = cast(BuiltInMetric, metric.name)
+    return SentenceStatistics(name, translations, references, target_language, pieces)
 
 
 def numbers_of(

@@ -154,6 +154,16 @@ def test_a_judge_that_chose_the_training_text_is_named(
         assert f"with the same {shared}, chose the training text" in found[0] and found[0].startswith("judge judges")
 
 
+def test_a_judge_that_chose_the_weights_is_named() -> None:
+    def found(stop_on: str, gate: str) -> list[str]:
+        train = {"dev_metric": "TER", "dev_sentences": 5, "stop_on": stop_on}
+        values = {"name": "tiny", "corpus": {"toy": {}}, "train": train, "evaluate": {"metrics": ["TER"]}}
+        return partial_judges(PipelineConfig.model_validate(values | {"registry": {"metric": gate}}))
+
+    assert found("dev_metric", "TER")[0].startswith("TER judges the translations in the gate")
+    assert found("dev_metric", "BLEU") == found("dev_loss", "TER") == []
+
+
 def test_chrf_is_no_impartial_judge_of_minimum_bayes_risk() -> None:
     config = recipe("chrF++")
     assert partial_judges(config) == []
