@@ -69,7 +69,7 @@ def _set_norm(spec: Any, weights: Weights, name: str) -> None:
     spec.gamma, spec.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]
 
 
-class Asked:
+class LoadedModel:
     """A loaded model of CTranslate2."""
 
     def __init__(self, question: Question) -> None:
@@ -119,4 +119,4 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         convert(Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4])
     else:
-        serve(Asked)
+        serve(LoadedModel)

@@ -78,7 +78,7 @@ def _layer(weights: Weights, ours: str, theirs: str, is_decoder: bool) -> dict[s
     return layer
 
 
-class Asked:
+class LoadedModel:
     """A loaded model of transformers."""
 
     def __init__(self, question: Question) -> None:
@@ -126,4 +126,4 @@ class Asked:
 
 
 if __name__ == "__main__":
-    serve(Asked)
+    serve(LoadedModel)

@@ -17,11 +17,12 @@ Sample = tuple[tuple[str, Any], ...]
 """Options of sampling and their values, by name. Without any, nothing is sampled."""
 
 
-class Asked:
-    """A loaded model of ours: for a beam at first, and for another kind of search when that is asked for.
+class LoadedModel:
+    """Model of ours that answers questions. It is loaded for beam search, and again for each other kind of search.
 
     Args:
-        opened: loads it for greedy search or not, with the rules of sampling, if it is to sample.
+        opened: loads the model, given whether the search is greedy, and the rules of sampling, which are empty if
+            nothing is sampled.
     """
 
     def __init__(self, opened: Callable[[bool, Sample], Translator]) -> None:
@@ -50,17 +51,17 @@ class Asked:
 
 
 def load(question: Question) -> Contender:
-    """The bundle, or the weights if the precision is `eager`. No scores are computed here."""
+    """Return the bundle as a model, or its weights in PyTorch if the precision is `eager`. Neither computes scores."""
     if question["precision"] == "eager":
         eager = _eager(question)
-        return Asked(lambda greedy, sample: eager)
+        return LoadedModel(lambda greedy, sample: eager)
     precision, listed = question["precision"], question.get("shortlist", False)
 
     def opened(greedy: bool, sample: Sample) -> Translator:
         search = SearchConfig(**_method(sample), beam_size=1 if greedy else 2, precision=precision, shortlist=listed)
         return Translator.load(Path(question["model"]), search, question["workers"], question["device"], scores=False)
 
-    return Asked(opened)
+    return LoadedModel(opened)
 
 
 def _method(sample: Sample) -> dict[str, Any]:

@@ -62,7 +62,7 @@ NOTE_TAG = "mlflow.note.content"
 _LONGEST_TAG = 1_000
 _SECONDS_FOR_A_LINK = 5  # wait of a finished stage for the id of its MLflow run
 _SECONDS_UNTIL_MLFLOW_IS_BACK = 180  # wait of a finished run for an MLflow that went away: its curves took days
-_READ_BY_REGISTER = ("export", "evaluate", "download", "clean", "split", "train", "synthesise")
+_READ_BY_REGISTER = ("export", "evaluate", "download", "clean", "split", "train", "synthesise", "augment")
 _SECONDS_FOR_MLFLOW = 30  # wait of `register` for MLflow's first answer
 
 
@@ -210,11 +210,21 @@ class Retraining:
         """Register the exported model, if the run includes this step."""
         if self._selection.includes(REGISTER):
             export, evaluate = (self._input(need, REGISTER) for need in ("export", "evaluate"))
-            download, clean, split, train, synthesise = map(self._artifacts.get, _READ_BY_REGISTER[2:])
+            download, clean, split, train, synthesise, augment = map(self._artifacts.get, _READ_BY_REGISTER[2:])
             started_from = train.report()["started_from"] if train else ""
             made_of = {stage: self._fingerprints[stage] for stage in MADE_OF.values()}
             candidate = Candidate(
-                export, evaluate, download, clean, made_of, started_from, split, train, synthesise, self.summary.rounds
+                export,
+                evaluate,
+                download,
+                clean,
+                made_of,
+                started_from,
+                split,
+                train,
+                synthesise,
+                augment,
+                rounds=self.summary.rounds,
             )
             self._fingerprints[REGISTER] = candidate.fingerprint
             self._as_task(REGISTER, lambda step: self._register(candidate, step))

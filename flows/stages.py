@@ -37,6 +37,7 @@ _EXAMPLES: Mapping[StepName, str] = {
     "clean": "clean.max_words=60",
     "split": "split.dev_pairs=700",
     "synthesise": "synthesis.parts=[{name: made, text: parallel_source, teachers: models:/quickstart@champion}]",
+    "augment": "augmentation.parts=[{name: capitals, changes: upper_case}]",
     "tokenizer": "tokenizer.vocab_size=8000",
     "encode": "encode.max_length=100",
     "train": "train.max_updates=60",

@@ -12,7 +12,8 @@ The path of the data:
 
     corpora -> download -> clean -> split -> tokenizer -> encode -> train -> average -> export -> evaluate
 
-A recipe may add a stage `synthesise` after `split`, in which trained models make more text.
+A recipe may add two stages after `split`: `synthesise`, in which trained models make more text, and `augment`, which
+makes rough copies of the text.
 
 Every arrow is an artifact: an immutable folder, named by the fingerprint of its inputs and its configuration (`store`).
 Every word between arrows is a stage: one function of one shape (`stages/stage.py`), listed in `stages/table.py`.
@@ -36,6 +37,7 @@ the order, which pyproject.toml declares:
     models                the Transformer and recurrent models, in PyTorch
     terms                 glossaries: terms in a text, and the pieces that spell their translations
     search                beam search, sampling and constraints, on PyTorch or ONNX graphs
+    augmentation          rough and marked copies of training text
     bundle                the folder that `export` writes, on disk and in memory
     translator            translation with a bundle: onnxruntime and sentencepiece, without torch, Prefect or MLflow
     judges                programs and services that judge or translate, and the files that they use

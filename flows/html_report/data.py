@@ -12,7 +12,7 @@ _CORPORA_SHOWN = 10
 
 def data(run: Run) -> Section:
     """Describe the data from the download to the pairs that training read."""
-    return Section("Data", [*_corpora(run), *_funnel(run), *_synthetic(run), *_parts(run)])
+    return Section("Data", [*_corpora(run), *_funnel(run), *_synthetic(run), *_augmented(run), *_parts(run)])
 
 
 def _corpora(run: Run) -> list[Block]:
@@ -110,6 +110,31 @@ def _synthetic(run: Run) -> list[Block]:
     return [Table(columns, rows, "Synthetic text"), *samples]
 
 
+def _augmented(run: Run) -> list[Block]:
+    """Return a table of the augmented corpora, and samples of their pairs. Empty if the recipe has none."""
+    report = run.report("augment")
+    if report is None:
+        return []
+    rows = [
+        [
+            part["part"],
+            ", ".join(map(_words, part["changes"])),
+            f"{part['copied']:,}",
+            _most_frequent(report["dropped_by_part"], part["part"]),
+            f"{part['trained_on']:,}",
+            part["tag"],
+        ]
+        for part in report["parts"]
+    ]
+    columns = ["Part", "Changes", "Pairs copied", "Dropped", "Training pairs", "Tag"]
+    items = [
+        (one["part"], [("before", one["before"]), ("source", one["source"]), ("target", one["target"])])
+        for one in report["samples"]
+    ]
+    samples: list[Block] = [Sentences("Samples of changed pairs", items)] if items else []
+    return [Table(columns, rows, "Augmented text"), *samples]
+
+
 def _most_frequent(dropped: Mapping[str, int], part: str) -> str:
     """Return the most frequent reasons for which pairs of a part were dropped, with their numbers."""
     own = {name.removeprefix(f"{part}: "): count for name, count in dropped.items() if name.startswith(f"{part}: ")}
@@ -128,6 +153,10 @@ def _parts(run: Run) -> list[Block]:
         pairs = synthetic["items_out"] - synthetic["parallel"]
         rows += [["Synthetic training pairs, with repetitions", f"{pairs:,}"]]
         rows += [["Training pairs in all, with repetitions", f"{synthetic['items_out']:,}"]]
+    if augmented := run.report("augment"):
+        pairs = augmented["items_out"] - augmented["unchanged"]
+        rows += [["Augmented training pairs, with repetitions", f"{pairs:,}"]]
+        rows += [["Training pairs with augmented ones", f"{augmented['items_out']:,}"]]
     if encode := run.report("encode"):
         rows += [
             ["Vocabulary", f"{encode['vocab_size']:,} pieces"],

@@ -38,6 +38,8 @@ class Candidate:
     """Training artifact, for the cost of training. None if the store no longer has it."""
     synthesise: Artifact | None = None
     """Synthetic text, for its teachers. None if there is none, or if the store no longer has it."""
+    augment: Artifact | None = None
+    """Rough copies of the text, for their leaks. None if there are none, or if the store no longer has them."""
 
     rounds: Sequence[RoundModel] = ()
     """Models of the run's rounds, in order. The last one is the candidate. Empty if the run has none."""

@@ -17,7 +17,7 @@ _SYNTHETIC = "synthesise"
 def leaks(candidate: Candidate) -> dict[str, int]:
     """Return the number of training pairs that were dropped because they share text with a held-out set, by set."""
     counts = Counter[str]()
-    for artifact in (candidate.clean, candidate.split, candidate.synthesise):
+    for artifact in (candidate.clean, candidate.split, candidate.synthesise, candidate.augment):
         counts.update(artifact.report().get("held_out", {}) if artifact else {})
     return dict(counts)
 

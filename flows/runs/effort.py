@@ -116,6 +116,7 @@ _EFFORTS: dict[str, Callable[[PipelineConfig, Sizes, str], float | None]] = {
     "download": lambda config, sizes, device: sizes.text_bytes,
     "clean": lambda config, sizes, device: sizes.pairs,
     "split": lambda config, sizes, device: sizes.clean_pairs,
+    "augment": lambda config, sizes, device: sizes.train_pairs,
     "tokenizer": _of_tokenizer,
     "encode": lambda config, sizes, device: (
         sizes.train_pairs and sizes.train_pairs * config.encode.samples * sizes.tokens_per_pair
@@ -137,6 +138,7 @@ def kind(stage: str, config: PipelineConfig) -> tuple[object, ...]:
         "download": ("toy",) if corpus.toy else ("remote" if is_remote else "local",),
         "clean": (config.clean.model_dump_json(exclude={"overrides", "shard_pairs", "in_domain"}), config.languages),
         "synthesise": (config.synthesis.model_dump_json(),),
+        "augment": (config.augmentation.model_dump_json(),),
         "tokenizer": (config.tokenizer.kind, config.tokenizer.vocabularies, bool(config.tokenizer.start_from)),
         "encode": (config.tokenizer.kind, config.tokenizer.pretokenize_source, config.tokenizer.pretokenize_target),
         "train": (config.model.architecture, config.train.batching, config.train.precision),

@@ -153,7 +153,7 @@ def _small(config: PipelineConfig, text: _Text, updates: int, held_out: int) -> 
     """Return a recipe with the same options of speed, for little text and few updates."""
     values = config.model_dump(mode="json")
     values["corpus"] = dict(text.corpus)
-    values["mix"] = values["synthesis"] = {}
+    values["mix"] = values["synthesis"] = values["augmentation"] = {}
     values["split"] |= {"dev_pairs": held_out, "test_pairs": held_out}
     values["clean"] |= {"overrides": [], "in_domain": "sample" if config.clean.in_domain else ""}
     if not text.is_real:  # invented words are in no language

@@ -71,6 +71,7 @@ _REPORTED: dict[str, Callable[[Mapping[str, Any]], dict[str, float]]] = {
         "test_pairs": sum(report["tests"].values()),
     },
     "synthesise": lambda report: {"train_pairs": report["items_out"]},
+    "augment": lambda report: {"train_pairs": report["items_out"]},
     "encode": lambda report: {
         "encoded_pairs": report["items_out"],
         "source_tokens": report["source_tokens"],

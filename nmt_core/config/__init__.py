@@ -17,6 +17,7 @@ The same object is the YAML recipe, the form in the Prefect UI, the input of eve
 settings (`flows.settings`), never configuration. This package imports neither torch nor any other slow module.
 """
 
+from nmt_core.config.augmentation import AugmentationConfig, AugmentedPart, Change
 from nmt_core.config.average import AverageConfig
 from nmt_core.config.budget import BudgetConfig
 from nmt_core.config.clean import CROSS_ENTROPY_DIFFERENCE, CleanConfig, ScoreRule
@@ -46,9 +47,12 @@ __all__ = [
     "PRECISIONS",
     "REVERSE",
     "SIDES",
+    "AugmentationConfig",
+    "AugmentedPart",
     "AverageConfig",
     "BudgetConfig",
     "BuiltInMetric",
+    "Change",
     "CleanConfig",
     "CorpusConfig",
     "CurriculumPhase",

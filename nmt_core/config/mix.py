@@ -9,7 +9,7 @@ class MixRule(Section):
     """Weight, size limit and tag of one corpus."""
 
     corpus: str = Field(min_length=1)
-    """Name of a corpus of `corpus.train`, or of a part of `synthesis.parts`."""
+    """Name of a corpus of `corpus.train`, or of a part of `synthesis.parts` or `augmentation.parts`."""
     weight: float = Field(1.0, ge=0)
     """Number of times that the corpus is used for each time that an unweighted corpus is. 0 leaves it out."""
     max_pairs: int = Field(0, ge=0)

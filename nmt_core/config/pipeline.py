@@ -4,6 +4,7 @@ from typing import get_args
 
 from pydantic import Field, model_validator
 
+from nmt_core.config.augmentation import AugmentationConfig
 from nmt_core.config.average import AverageConfig
 from nmt_core.config.budget import BudgetConfig
 from nmt_core.config.clean import CleanConfig
@@ -38,6 +39,7 @@ class PipelineConfig(Section):
     split: SplitConfig = SplitConfig()
     mix: MixConfig = MixConfig()
     synthesis: SynthesisConfig = SynthesisConfig()
+    augmentation: AugmentationConfig = AugmentationConfig()
     rounds: RoundsConfig = RoundsConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     encode: EncodeConfig = EncodeConfig()
@@ -145,11 +147,9 @@ class PipelineConfig(Section):
     @model_validator(mode="after")
     def _names_its_own_corpora(self) -> "PipelineConfig":
         names = {corpus.name for corpus in self.corpus.train} or {"toy"}
-        synthetic = {part.name for part in self.synthesis.parts}
+        made = {part.name for part in self.synthesis.parts} | {part.name for part in self.augmentation.parts}
         named = {
-            f"mix.corpora.{n}.corpus": rule.corpus
-            for n, rule in enumerate(self.mix.corpora)
-            if rule.corpus not in synthetic
+            f"mix.corpora.{n}.corpus": rule.corpus for n, rule in enumerate(self.mix.corpora) if rule.corpus not in made
         }
         alone = {corpus.name for corpus in self.corpus.monolingual}
         named |= {
@@ -175,8 +175,7 @@ class PipelineConfig(Section):
 
     @model_validator(mode="after")
     def _has_text_in_each_phase(self) -> "PipelineConfig":
-        parallel = [corpus.name for corpus in self.corpus.train] or ["toy"]
-        names = (parallel if self.synthesis.train_on_parallel else []) + [part.name for part in self.synthesis.parts]
+        names = self._trained_on + [part.name for part in self.augmentation.parts]
         for number, phase in enumerate(self.train.curriculum):
             for name in phase.corpora:
                 if name not in names:
@@ -184,6 +183,26 @@ class PipelineConfig(Section):
                         f"train.curriculum.{number}.corpora: {name!r} is not in the training text "
                         f"({', '.join(sorted(names))}): correct it"
                     )
+        return self
+
+    @property
+    def _trained_on(self) -> list[str]:
+        """Names of the corpora of the training text, without augmented ones."""
+        parallel = [corpus.name for corpus in self.corpus.train] or ["toy"]
+        return (parallel if self.synthesis.train_on_parallel else []) + [part.name for part in self.synthesis.parts]
+
+    @model_validator(mode="after")
+    def _has_text_to_change(self) -> "PipelineConfig":
+        corpus, names = self.corpus, self._trained_on
+        taken = {*names, *(text.name for text in (*corpus.train, *corpus.dev, *corpus.test))}
+        taken |= {text.name for text in corpus.monolingual}
+        for number, part in enumerate(self.augmentation.parts):
+            place = f"augmentation.parts.{number}"
+            if part.name in taken:
+                raise ValueError(f"{place}.name={part.name!r} is the name of another corpus: give it a name of its own")
+            taken.add(part.name)
+            if unknown := [name for name in part.corpora if name not in names]:
+                raise ValueError(f"{place}.corpora: {unknown[0]!r} is none of {', '.join(names)}: correct it")
         return self
 
     @model_validator(mode="after")

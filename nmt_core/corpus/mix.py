@@ -18,6 +18,9 @@ from nmt_core.corpus import normalize
 from nmt_core.execution.pool import Workers
 from nmt_core.store import storage
 
+NOT_DRAWN = "not_drawn"
+"""Reason of pairs that the mix leaves out."""
+
 _CAP_BITS = 20
 _RATE_BITS = 40
 _NO_CAP = 1 << _CAP_BITS

@@ -29,7 +29,6 @@ CARVED = "held-out"
 """Name of the test set that is taken out of the training text."""
 
 _SHARED = "shares_a_side"
-_NOT_DRAWN = "not_drawn"
 _OPTIONS_OF_CLEAN = {"decontaminate", "ngram_words", "short_ngram_words"}
 
 
@@ -131,8 +130,8 @@ def identity(config: PipelineConfig) -> Identity:
     Of `clean`, which decides its own artifact, only the options that are applied here too are included.
     """
     values = {name: getattr(config, name).model_dump(mode="json") for name in ("split", "mix", "languages")}
-    synthetic = {part.name for part in config.synthesis.parts}  # made later, from the text of this stage
-    values["mix"]["corpora"] = [rule for rule in values["mix"]["corpora"] if rule["corpus"] not in synthetic]
+    made = {part.name for part in config.synthesis.parts} | {part.name for part in config.augmentation.parts}  # later
+    values["mix"]["corpora"] = [rule for rule in values["mix"]["corpora"] if rule["corpus"] not in made]
     return values | {"clean": config.clean.model_dump(mode="json", include=_OPTIONS_OF_CLEAN)}
 
 
@@ -293,7 +292,7 @@ def _split_shard(shard: _Shard) -> _Counts:
     reasons = [
         (sharing, _SHARED, nothing),
         (leaking, decontaminate.REASON, pl.col("set")),
-        (not_drawn, _NOT_DRAWN, nothing),
+        (not_drawn, mix.NOT_DRAWN, nothing),
     ]
     listed = [
         rows.with_columns(reason=pl.lit(why), value=value).select(DROPPED_COLUMNS) for rows, why, value in reasons

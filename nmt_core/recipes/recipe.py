@@ -22,7 +22,7 @@ from nmt_core.config.renamed import KEYS, VALUES, earlier_names
 from nmt_core.errors import ConfigError, words_of
 from nmt_core.store.atomic import write_atomically
 
-TEXT = ("languages", "corpus", "clean", "split", "mix", "synthesis", "tokenizer", "encode")
+TEXT = ("languages", "corpus", "clean", "split", "mix", "synthesis", "augmentation", "tokenizer", "encode")
 """Sections that decide the text and its tokens."""
 _SUFFIXES = {".yaml", ".yml"}
 _BETWEEN_CHANGES = re.compile(rf"\n|,(?=\s*(?:{'|'.join(PipelineConfig.model_fields)})\.[\w.-]+\s*=)")

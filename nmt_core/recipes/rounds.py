@@ -1,9 +1,9 @@
 """Trainings of a run with rounds: both directions in turn, each with the newest model of the other one as teacher."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from nmt_core.config import REVERSE, PipelineConfig, RoundsConfig, SynthesisConfig, SyntheticPart
+from nmt_core.config import REVERSE, AugmentationConfig, PipelineConfig, RoundsConfig, SynthesisConfig, SyntheticPart
 from nmt_core.errors import ConfigError
 from nmt_core.recipes.recipe import load_recipe
 
@@ -49,9 +49,12 @@ class Training:
         mix = config.mix.model_copy(
             update={"corpora": tuple(rule for rule in config.mix.corpora if rule.corpus not in dropped)}
         )
+        augmentation = _without(config, dropped)
+        dropped |= {part.name for part in config.augmentation.parts} - {part.name for part in augmentation.parts}
         reads_dropped = any(dropped & phase.corpora.keys() for phase in config.train.curriculum)
         train = config.train.model_copy(update={"curriculum": ()}) if reads_dropped else config.train
-        return config.model_copy(update={"synthesis": _with_parts(config, parts), "mix": mix, "train": train})
+        changes = {"synthesis": _with_parts(config, parts), "mix": mix, "train": train}
+        return config.model_copy(update=changes | {"augmentation": augmentation})
 
 
 def trainings(config: PipelineConfig) -> list[Training]:
@@ -84,3 +87,13 @@ def trainings(config: PipelineConfig) -> list[Training]:
 
 def _with_parts(config: PipelineConfig, parts: Sequence[SyntheticPart]) -> SynthesisConfig:
     return config.synthesis.model_copy(update={"parts": tuple(parts)})
+
+
+def _without(config: PipelineConfig, dropped: Set[str]) -> AugmentationConfig:
+    """Return the augmentation of a recipe without the copies of corpora that are dropped."""
+    parts = []
+    for part in config.augmentation.parts:
+        corpora = tuple(name for name in part.corpora if name not in dropped)
+        if corpora or not part.corpora:
+            parts.append(part.model_copy(update={"corpora": corpora}))
+    return config.augmentation.model_copy(update={"parts": tuple(parts)})

@@ -3,7 +3,17 @@
 from typing import Literal, get_args
 
 StageName = Literal[
-    "download", "clean", "split", "synthesise", "tokenizer", "encode", "train", "average", "export", "evaluate"
+    "download",
+    "clean",
+    "split",
+    "synthesise",
+    "augment",
+    "tokenizer",
+    "encode",
+    "train",
+    "average",
+    "export",
+    "evaluate",
 ]
 """Name of a stage. The names are in the order in which a run makes the stages, and each has an entry in `table.py`.
 

@@ -39,7 +39,7 @@ STAGES: dict[str, Stage] = {
         Stage(
             "split",
             5,
-            ("split", "mix", "languages", "clean", "synthesis"),
+            ("split", "mix", "languages", "clean", "synthesis", "augmentation"),
             ("download", "clean"),
             "nmt_core.corpus.split:run",
             identity="nmt_core.corpus.split:identity",
@@ -53,6 +53,16 @@ STAGES: dict[str, Stage] = {
             identity="nmt_core.synthesis.teachers:identity",
             resumable=True,
             needed_by="synthesis.parts",
+            replaces="split",
+        ),
+        Stage(
+            "augment",
+            1,
+            ("augmentation", "mix", "languages", "clean"),
+            ("split",),
+            "nmt_core.augmentation.augment:run",
+            identity="nmt_core.augmentation.augment:identity",
+            needed_by="augmentation.parts",
             replaces="split",
         ),
         Stage(

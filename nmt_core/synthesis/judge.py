@@ -1,22 +1,19 @@
-"""Judge translations shard by shard: choose one of each sentence, drop faulty ones and leaks, and mix the rest.
+"""Judge translations shard by shard: choose one of each sentence, and drop faulty ones and leaks.
 
 Any worker may process a shard, more than once.
 """
 
-import functools
-import json
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 
-from nmt_core.config import OTHER_SIDE, SIDES, CleanConfig, LanguagesConfig, SyntheticPart
-from nmt_core.corpus import mix, normalize
+from nmt_core.config import OTHER_SIDE, CleanConfig, LanguagesConfig, SyntheticPart
+from nmt_core.corpus import normalize
 from nmt_core.corpus.held_out import decontaminate
+from nmt_core.corpus.joining import FROM, leaks
 from nmt_core.corpus.shard import DROPPED_COLUMNS, ROW_GROUP_PAIRS, TRAIN_COLUMNS
-from nmt_core.corpus.split import SPLITS
 from nmt_core.errors import StageError
 from nmt_core.jobs.checks import FAULTS, checker_for
 from nmt_core.scoring import most_similar
@@ -24,8 +21,7 @@ from nmt_core.search.translation import WHOLE
 from nmt_core.spelling import Spelling
 from nmt_core.store import storage
 
-NOT_DRAWN = "not_drawn"
-PROVENANCE = ("from_corpus", "from_line", "teacher", "score")
+PROVENANCE = (*FROM, "teacher", "score")
 """Columns of synthetic text that other training text lacks: its origin, the teacher, and the score of its search."""
 
 _SAMPLES = 2
@@ -86,7 +82,7 @@ def judge_shard(shard: MadeShard) -> Judged:
     passed = passed.with_columns(_tidied(shard))
     is_empty = pl.col(OTHER_SIDE[shard.part.side]) == ""
     blank, passed = passed.filter(is_empty), passed.filter(~is_empty)
-    found = _leaks(passed, shard)
+    found = leaks(passed, shard.split, shard.rules, shard.languages)
     reasons = [
         faulty.with_columns(reason="status", value=pl.lit(None, pl.String)),
         blank.with_columns(reason=pl.lit("empty"), value=pl.lit(None, pl.String)),
@@ -99,36 +95,6 @@ def judge_shard(shard: MadeShard) -> Judged:
     leaked = dropped.filter(reason=decontaminate.REASON)
     samples = kept.head(_SAMPLES).select(part="corpus", source="source", target="target")
     return Judged(pairs.height, _counts(dropped["reason"]), _counts(leaked["value"]), samples.to_dicts())
-
-
-@dataclass(frozen=True)
-class KeptShard:
-    """Kept pairs to mix."""
-
-    kept: str
-    dropped: str
-    """File of the dropped pairs, to which pairs that are not drawn are added."""
-    train: str
-    """File to write the pairs to train on."""
-    all_dropped: str
-    """File to write all dropped pairs."""
-    rates: Mapping[str, mix.Rate]
-    seed: int
-
-
-def mix_shard(shard: KeptShard) -> tuple[int, int, int]:
-    """Write the pairs to train on, and all dropped pairs.
-
-    Returns:
-        Numbers of rows to train on, repetitions included; of distinct pairs; and of pairs that are not drawn.
-    """
-    pairs = storage.read(shard.kept)
-    train, left_out = mix.mixed(pairs, shard.rates, shard.seed)
-    storage.write(train, shard.train, row_group_pairs=ROW_GROUP_PAIRS)
-    left_out = left_out.with_columns(reason=pl.lit(NOT_DRAWN), value=pl.lit(None, pl.String))
-    dropped = pl.concat([storage.read(shard.dropped), left_out.select(DROPPED_COLUMNS)])
-    storage.write(dropped, shard.all_dropped, row_group_pairs=ROW_GROUP_PAIRS)
-    return train.height, pairs.height - left_out.height, left_out.height
 
 
 def _pairs(shard: MadeShard) -> pl.DataFrame:
@@ -175,21 +141,6 @@ def _tidied(shard: MadeShard) -> list[pl.Expr]:
     side = OTHER_SIDE[shard.part.side]
     spelling = Spelling.of(shard.rules, getattr(shard.languages, side))
     return [normalize.normalised(pl.col(side), *spelling)]
-
-
-def _leaks(pairs: pl.DataFrame, shard: MadeShard) -> pl.Series:
-    """Return the name of the held-out set that each pair shares text with, or null."""
-    lookup = _held_out(shard.split, shard.rules, shard.languages)
-    return lookup.find(pairs.with_columns(normalize.key(pl.col(side)).name.suffix("_key") for side in SIDES))
-
-
-@functools.lru_cache(maxsize=2)
-def _held_out(split: str, rules: CleanConfig, languages: LanguagesConfig) -> decontaminate.HeldOut:
-    """Prepare the lookup of dev and test text. All shards use the same text, so a worker prepares it only once."""
-    files = json.loads((Path(split) / SPLITS).read_text(encoding="utf-8"))
-    named = {"dev": files["dev"]} | {f"test/{name}": file for name, file in files["tests"].items()}
-    sets = {name: storage.read(f"{split}/{file}", SIDES) for name, file in named.items()}
-    return decontaminate.HeldOut(sets if rules.decontaminate else {}, rules, languages)
 
 
 def _counts(values: pl.Series) -> Counter[str]:

@@ -14,15 +14,14 @@ from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import PipelineConfig, SyntheticPart
 from nmt_core.corpus import mix
-from nmt_core.corpus.clean import TRAIN_FILES
-from nmt_core.corpus.split import DEV, SPLITS
+from nmt_core.corpus.joining import Joined, MadeFiles, join, link_text
 from nmt_core.errors import StageError
 from nmt_core.jobs.chunk import unload
 from nmt_core.stages.stage import Inputs, Job, StageReport, require_sum
 from nmt_core.store import storage
 from nmt_core.store.artifacts import REPORT
 from nmt_core.store.atomic import write_atomically
-from nmt_core.synthesis.judge import NOT_DRAWN, Judged, KeptShard, MadeShard, judge_shard, mix_shard
+from nmt_core.synthesis.judge import Judged, MadeShard, judge_shard
 from nmt_core.synthesis.teachers import Teacher, find_teachers
 from nmt_core.synthesis.texts import write_texts
 from nmt_core.synthesis.translations import MADE, Translations, keep, translated
@@ -114,9 +113,7 @@ class _Made:
     translations: list[Translations] = field(default_factory=list)
     shards: list[MadeShard] = field(default_factory=list)
     judged: Judged = field(default_factory=Judged)
-    trained_on: int = 0
-    drawn: int = 0
-    rate: mix.Rate = field(default_factory=mix.Rate)
+    joined: Joined = field(default_factory=lambda: Joined(mix.Rate()))
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SynthesisReport:
@@ -140,7 +137,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Synthesi
         find_teachers(part, f"synthesis.parts.{number}", config.languages)
         for number, part in enumerate(config.synthesis.parts)
     ]
-    shards = _link_text(split.path, out, with_train=config.synthesis.train_on_parallel)
+    shards = link_text(split.path, out, with_train=config.synthesis.train_on_parallel)
     made = []
     try:
         for part, teachers in zip(config.synthesis.parts, all_teachers, strict=True):
@@ -148,7 +145,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Synthesi
     finally:
         unload()  # later stages need its memory, and training needs the GPU
     _judge(made, job)
-    _mix(made, config, out, shards, job)
+    _join(made, config, out, shards, job)
     keep([one for part in made for one in part.translations], out)
     before = split.report()
     report = _report(made, before, before["items_out"] if config.synthesis.train_on_parallel else 0)
@@ -156,14 +153,6 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Synthesi
     storage.remove_folder(str(out / WORK))
     storage.sweep(str(out))
     return report
-
-
-def _link_text(split: Path, out: Path, *, with_train: bool) -> int:
-    """Link the text of `split`, and return the number of shards of parallel training text."""
-    train = sorted(split.glob(TRAIN_FILES)) if with_train else []
-    for file in [split / SPLITS, split / DEV, *split.glob("test-*.parquet"), *train]:
-        storage.link(file, out / file.name)
-    return len(train)
 
 
 def _translated(
@@ -228,28 +217,20 @@ def _judge(made: Sequence[_Made], job: Job) -> None:
         one.judged.add(judged)
 
 
-def _mix(made: Sequence[_Made], config: PipelineConfig, out: Path, first: int, job: Job) -> None:
-    """Write the shards of synthetic training text, numbered from `first`, by the rules of the mix."""
-    rules = config.mix.model_copy(update={"temperature": 1.0})  # the sizes of the parts are chosen, not found
-    number = first
+def _join(made: Sequence[_Made], config: PipelineConfig, out: Path, first: int, job: Job) -> None:
+    """Write the shards of synthetic training text, numbered from `first`."""
     for one in made:
-        rates = mix.rates(rules, [shard.kept for shard in one.shards], job.workers)
-        if not rates:
+        files = [MadeFiles(shard.kept, shard.dropped) for shard in one.shards]
+        joined = join(one.part.name, files, config.mix, out, first, job.workers)
+        if not joined:
             reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(one.judged.dropped.items()))
             raise StageError(
                 f"synthesise: none of the {one.judged.translated:,} pairs of part {one.part.name} is left ({reasons}): "
                 "look at the teacher, or shorten the list synthesis.parts.drop of the part"
             )
-        one.rate = rates[one.part.name]
-        tasks = []
-        for shard in one.shards:
-            train, dropped = (str(out / f"{name}-{number:05d}.parquet") for name in ("train", "dropped"))
-            tasks.append(KeptShard(shard.kept, shard.dropped, train, dropped, rates, config.mix.seed))
-            number += 1
-        for rows, drawn, not_drawn in job.workers.map(mix_shard, tasks):
-            one.trained_on += rows
-            one.drawn += drawn
-            one.judged.dropped.update({NOT_DRAWN: not_drawn} if not_drawn else {})
+        first += len(files)
+        one.joined = joined
+        one.judged.dropped.update({mix.NOT_DRAWN: joined.not_drawn} if joined.not_drawn else {})
 
 
 def _report(made: Sequence[_Made], split: Mapping[str, Any], parallel: int) -> SynthesisReport:
@@ -259,13 +240,15 @@ def _report(made: Sequence[_Made], split: Mapping[str, Any], parallel: int) -> S
     by_part: dict[str, int] = {}
     for one in made:
         name, reasons = one.part.name, one.judged.dropped
-        require_sum(f"synthesise, {name}", one.judged.translated, {"trained on": one.drawn, "dropped": reasons.total()})
+        require_sum(
+            f"synthesise, {name}", one.judged.translated, {"trained on": one.joined.drawn, "dropped": reasons.total()}
+        )
         dropped.update(reasons)
         leaked.update(one.judged.leaked)
         by_part |= {f"{name}: {reason}": count for reason, count in sorted(reasons.items())}
     return SynthesisReport(
         items_in=parallel + sum(one.judged.translated for one in made),
-        items_out=parallel + sum(one.trained_on for one in made),
+        items_out=parallel + sum(one.joined.trained_on for one in made),
         unit="pairs",
         tokens=sum(one.tokens or 0 for part in made for one in part.translations if not one.reused_from),
         parallel=parallel,
@@ -287,8 +270,8 @@ def _part_report(one: _Made) -> PartReport:
         teachers=[teacher.teacher for teacher in one.teachers],
         translated=one.judged.translated,
         dropped=one.judged.dropped.total(),
-        trained_on=one.trained_on,
-        times=one.rate.times,
-        tag=one.rate.tag,
+        trained_on=one.joined.trained_on,
+        times=one.joined.rate.times,
+        tag=one.joined.rate.tag,
         seconds=round(sum(teacher.seconds for teacher in one.teachers), 2),
     )

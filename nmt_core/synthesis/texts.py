@@ -10,6 +10,7 @@ import polars as pl
 from nmt_core.config import MixConfig, SyntheticPart
 from nmt_core.corpus import normalize
 from nmt_core.corpus.clean import MONOLINGUAL_FILES, TRAIN_FILES
+from nmt_core.corpus.joining import originals
 from nmt_core.store import storage
 
 COLUMNS = ("text", "line", "from_corpus", "from_line", "licence")
@@ -61,11 +62,8 @@ def _offered(part: SyntheticPart, split: Path, mix: MixConfig) -> Iterator[pl.Da
         rows = storage.read(str(shard))
         if part.corpora:
             rows = rows.filter(pl.col("corpus").is_in(part.corpora))
-        if is_parallel:  # the mix repeats rows, and puts tags before sources
-            rows = rows.unique(["corpus", "line"], keep="first", maintain_order=True)
-            tags = {rule.corpus: f"{rule.tag} " for rule in mix.corpora if rule.tag}
-            tag = pl.col("corpus").replace_strict(tags, default="", return_dtype=pl.String)
-            rows = rows.with_columns(text=pl.col("source").str.strip_prefix(tag), reference="target")
+        if is_parallel:
+            rows = originals(rows, mix).with_columns(text="source", reference="target")
         else:
             rows = rows.filter(side=part.side)
         yield rows.rename({"corpus": "from_corpus", "line": "from_line"})

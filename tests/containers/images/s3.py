@@ -15,9 +15,8 @@ options = dict(word.lstrip("-").partition("=")[::2] for word in sys.argv[1:])
 PORT = int(options["s3.port"])
 RECORDING = Path(options["dir"]) / "recording"
 RECORDING.touch()
-whole, mark, _ = RECORDING.read_text(encoding="utf-8").rpartition(
-    "\n"
-)  # a server that was killed leaves part of a line
+# A server that was killed leaves part of a line.
+whole, mark, _ = RECORDING.read_text(encoding="utf-8").rpartition("\n")
 RECORDING.write_text(whole + mark, encoding="utf-8")
 os.environ["MOTO_RECORDER_FILEPATH"] = str(RECORDING)
 

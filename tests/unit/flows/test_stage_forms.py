@@ -28,11 +28,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def with_all_stages(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Recipe that requires the optional stage too."""
+    """Recipe that requires the optional stages too."""
     file = tmp_path_factory.mktemp("recipe") / "distilled.yaml"
     part = {"name": "distilled", "text": "parallel_source", "teachers": "models:/large@champion"}
+    rough = {"parts": [{"name": "capitals", "changes": "upper_case"}]}
     config = load_recipe("quickstart").model_dump(mode="json", exclude_none=True)
-    file.write_text(yaml.safe_dump(config | {"name": "distilled", "synthesis": {"parts": [part]}}))
+    file.write_text(
+        yaml.safe_dump(config | {"name": "distilled", "synthesis": {"parts": [part]}, "augmentation": rough})
+    )
     return str(file)
 
 
@@ -42,7 +45,7 @@ def stages_in(entries: list[Entry]) -> list[str]:
 
 def test_only_stages_that_a_recipe_has_are_deployed(with_all_stages: str) -> None:
     assert stages_in(table([with_all_stages])) == list(STEPS)
-    assert stages_in(table()) == [step for step in STEPS if step != "synthesise"]
+    assert stages_in(table()) == [step for step in STEPS if step not in ("synthesise", "augment")]
 
 
 @pytest.fixture(scope="module")

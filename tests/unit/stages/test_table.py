@@ -31,7 +31,8 @@ NAMES = [stage.name for stage in stages_of(PipelineConfig.model_validate(SMALL))
 SYNTHETIC: dict[str, Any] = {
     "synthesis": {"parts": [{"name": "made", "text": "parallel_source", "teachers": "no/such/bundle"}]}
 }
-WITH_SYNTHESIS = PipelineConfig.model_validate(SMALL | SYNTHETIC)
+AUGMENTED: dict[str, Any] = {"augmentation": {"parts": [{"name": "capitals", "changes": "upper_case"}]}}
+WITH_BOTH = PipelineConfig.model_validate(SMALL | SYNTHETIC | AUGMENTED)
 
 
 @pytest.fixture
@@ -51,16 +52,16 @@ def changed(one: dict[str, PlannedStage], other: dict[str, PlannedStage]) -> lis
 def test_the_table_is_the_path_of_the_data() -> None:
     path = "download clean split tokenizer encode train average export evaluate"
     assert path.split() == NAMES
-    assert [stage.name for stage in stages_of(WITH_SYNTHESIS)] == list(STAGES)
-    assert set(STAGES) - set(NAMES) == {"synthesise"}
+    assert [stage.name for stage in stages_of(WITH_BOTH)] == list(STAGES)
+    assert set(STAGES) - set(NAMES) == {"synthesise", "augment"}
 
 
 def test_a_stage_can_take_the_place_of_an_earlier_one() -> None:
     readers = [name for name, stage in STAGES.items() if "split" in stage.needs]
-    makers = {name: makers_of_inputs(STAGES[name], WITH_SYNTHESIS)["split"] for name in readers}
-    assert makers.pop("synthesise") == "split"
+    makers = {name: makers_of_inputs(STAGES[name], WITH_BOTH)["split"] for name in readers}
+    assert (makers.pop("synthesise"), makers.pop("augment")) == ("split", "synthesise")
     assert set(makers) == {"tokenizer", "encode", "train", "export", "evaluate"}
-    assert set(makers.values()) == {"synthesise"}
+    assert set(makers.values()) == {"augment"}
     assert all(
         makers_of_inputs(STAGES[name], PipelineConfig.model_validate(SMALL))["split"] == "split"
         for name in NAMES
@@ -75,6 +76,15 @@ def test_synthetic_text_changes_nothing_before_it(store: Store) -> None:
     assert changed(planned(store), planned(store, **SYNTHETIC, **rule)) == NAMES[NAMES.index("tokenizer") :]
     with_rule, without = planned(store, **SYNTHETIC, **rule), planned(store, **SYNTHETIC)
     assert with_rule["synthesise"].fingerprint != without["synthesise"].fingerprint
+
+
+def test_rough_copies_change_nothing_before_them(store: Store) -> None:
+    """Their weight is a rule of the mix, which `split` and `synthesise` read too."""
+    rule = {"mix": {"corpora": [{"corpus": "capitals", "weight": 2.0, "tag": "<C>"}]}}
+    assert changed(planned(store), planned(store, **AUGMENTED)) == NAMES[NAMES.index("tokenizer") :]
+    without, with_rule = planned(store, **SYNTHETIC, **AUGMENTED), planned(store, **SYNTHETIC, **AUGMENTED, **rule)
+    assert with_rule["synthesise"].fingerprint == without["synthesise"].fingerprint
+    assert with_rule["augment"].fingerprint != without["augment"].fingerprint
 
 
 def test_every_function_of_the_table_exists() -> None:

@@ -8,20 +8,12 @@ from nmt_core.config import SIDES, FilterConfig
 from nmt_core.corpus import normalize
 from nmt_core.corpus.cleaning.filters.base import Filter, Scale, either
 from nmt_core.corpus.cleaning.thresholds import CleanRules
+from nmt_core.text.inline import ADDRESS, PLACEHOLDER, TAG
 
-# printf's %s, %-5.2f, %1$d and %(name)s; %%; %1; {0}, {name} and ${path}. A flag must be followed by a width, and a
-# space is not a flag: neither "100 % sure" nor "%-formats" holds a placeholder. %L is GCC's.
-_WIDTH = r"(?:[-+#0]*(?:[0-9]+|\*))?(?:\.(?:[0-9]+|\*))?"
-_PRINTF = rf"%(?:[0-9]+\$)?{_WIDTH}(?:hh|h|ll|l|L|q|j|z|t)?[diouxXeEfFgGaAcspnL]"
-_PLACEHOLDER = rf"%%|{_PRINTF}|%\([\w.]+\)[a-z]|%[0-9]+|\$?\{{[\w.]*\}}"
 _POSITION_IN_PRINTF = r"^%[0-9]+\$"
 
-# A name in angle brackets may be a placeholder for a human ("cp <file>"), which is translated. A closing tag, an empty
-# element or a tag with attributes is markup.
-_TAG = r"</[A-Za-z][\w:-]*\s*>|<[A-Za-z][\w:-]*(?:\s*/|\s[^<>]*=[^<>]*)>"
 _NAME_OF_TAG = r"^</?[\w:-]+"
 
-_ADDRESS = r"(?:https?|ftp)://[^\s<>\"]+|www\.[^\s<>\"]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
 _BEHIND_ADDRESS = r".,;:!?'’”»)]}"
 
 _END = r"[.!?…。！？।۔؟][\s\"'’”»«“)\]}」』）]*$"
@@ -87,14 +79,14 @@ def _same_items(reason: str, option: str, sign: str, items: Callable[[pl.Expr], 
 
 def _placeholders() -> Filter:
     def items(text: pl.Expr) -> pl.Expr:
-        return text.str.extract_all(_PLACEHOLDER).list.eval(pl.element().str.replace(_POSITION_IN_PRINTF, "%"))
+        return text.str.extract_all(PLACEHOLDER).list.eval(pl.element().str.replace(_POSITION_IN_PRINTF, "%"))
 
     return _same_items("placeholders_differ", "clean.placeholders_must_match", "[%{]", items)
 
 
 def _tags() -> Filter:
     def items(text: pl.Expr) -> pl.Expr:
-        return text.str.extract_all(_TAG).list.eval(pl.element().str.extract(_NAME_OF_TAG, 0).str.to_lowercase())
+        return text.str.extract_all(TAG).list.eval(pl.element().str.extract(_NAME_OF_TAG, 0).str.to_lowercase())
 
     return _same_items("tags_differ", "clean.tags_must_match", "<", items)
 
@@ -113,7 +105,7 @@ def _numbers() -> Filter:
 
 def _addresses() -> Filter:
     def items(text: pl.Expr) -> pl.Expr:
-        addresses = text.str.extract_all(_ADDRESS)
+        addresses = text.str.extract_all(ADDRESS)
         return addresses.list.eval(pl.element().str.to_lowercase().str.strip_chars_end(_BEHIND_ADDRESS))
 
     return _same_items("addresses_differ", "clean.addresses_must_match", r"://|www\.|@", items)

@@ -58,7 +58,7 @@ def test_without_names_there_is_the_quickstart_and_with_names_these() -> None:
         names = [entry.full_name for entry in table(asked)]
         recipe = asked[0] if asked else "quickstart"
         assert len(names) == len(set(names))
-        flows_of_recipe = {"retrain", *STEPS} - {"synthesise"}  # neither recipe asks for synthetic text
+        flows_of_recipe = {"retrain", *STEPS} - {"synthesise", "augment"}  # neither recipe asks for them
         assert set(names) == {f"{flow}/{recipe}" for flow in flows_of_recipe} | ALWAYS
 
 
@@ -68,7 +68,7 @@ def test_tags_say_what_a_deployment_is_of(of_one_recipe: dict[str, Entry]) -> No
 
     assert tags("retrain/quickstart") == {"nmt", "kind:retrain", "recipe:quickstart"}
     assert tags("download/quickstart") == {"nmt", "kind:stage", "recipe:quickstart", "stage:01-download"}
-    assert tags("register/quickstart") == {"nmt", "kind:stage", "recipe:quickstart", "stage:11-register"}
+    assert tags("register/quickstart") == {"nmt", "kind:stage", "recipe:quickstart", "stage:12-register"}
     assert tags("translate/translate") == {"nmt", "kind:translate"}
     assert tags("gc/gc") == {"nmt", "kind:admin"}
     assert {tag for name in of_one_recipe for tag in tags(name) if tag.startswith("kind:")} == {

@@ -15,7 +15,14 @@ def test_the_steps_are_the_stages_and_registration() -> None:
 def test_everything_is_included_unless_told_otherwise() -> None:
     assert all(Selection().includes(step) for step in STEPS)
     part = Selection("split", "train")
-    assert [step for step in STEPS if part.includes(step)] == ["split", "synthesise", "tokenizer", "encode", "train"]
+    assert [step for step in STEPS if part.includes(step)] == [
+        "split",
+        "synthesise",
+        "augment",
+        "tokenizer",
+        "encode",
+        "train",
+    ]
     assert [step for step in STEPS if part.begins_after(step)] == ["download", "clean"]
 
 
