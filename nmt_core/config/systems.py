@@ -50,9 +50,9 @@ class System(Section):
     key: str = Field("", pattern="^([A-Za-z_][A-Za-z0-9_]*)?$")
     """Name of the environment variable that holds the key of the service. The key itself is never stored. Empty means
     that no key is sent."""
-    model: str = ""
+    model: str = Field("", max_length=200)
     """Name of the model that the service shall use, for form=openai. Empty means that none is named."""
-    prompt: str = PROMPT
+    prompt: str = Field(PROMPT, max_length=10_000)
     """Prompt for form=openai, with the placeholders {source}, {target} and {text}."""
     batch: int = Field(20, ge=1, le=1_000)
     """Number of sentences in a request. With form=openai it is always one."""

@@ -43,7 +43,7 @@ FREE_TEXT = {
     "target_prefix",
 }
 PLACES = {"address", "start_from", "source", "target", "mirror", "lock", "source_word_list", "target_word_list"}
-PLACES |= {"identifier_model", "other_direction", "checkpoint", "vocabulary"}
+PLACES |= {"identifier_model", "other_direction", "checkpoint", "vocabulary", "file", "bundle"}
 TOY: dict[str, Any] = {"name": "toy", "corpus": {"toy": {}}}
 RNN: dict[str, Any] = {"architecture": "rnn", "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "none"}
 
