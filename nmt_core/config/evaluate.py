@@ -100,7 +100,7 @@ class Metric(Section):
             )
         if self.vocabulary and self.name != "spBLEU":
             raise ValueError(f"vocabulary has no effect on {self.name}, only on spBLEU: remove it")
-        options = [name for name in _OF_COMMANDS if name in self.model_fields_set]
+        options = [name for name in _OF_COMMANDS if name in self.changed]
         if options and not self.command:
             raise ValueError(f"{options[0]} has no effect without command: remove it, or write the command")
         return self
@@ -147,7 +147,7 @@ class Suite(Section):
     @model_validator(mode="after")
     def _fits_together(self) -> "Suite":
         for option, kind in _OPTIONS_OF_SUITES.items():
-            if option in self.model_fields_set and self.kind != kind:
+            if option in self.changed and self.kind != kind:
                 raise ValueError(f"{option} has no effect on {self.kind}, only on {kind}: remove it")
         return self
 

@@ -76,7 +76,7 @@ class System(Section):
             named = " and ".join(given) or "none"
             raise ValueError(f"name={self.name}: needs one of {', '.join(_ORIGINS)}, and has {named}: write one")
         for option, origins in _ONLY_FOR.items():
-            if option in self.model_fields_set and given[0] not in origins:
+            if option in self.changed and given[0] not in origins:
                 raise ValueError(f"name={self.name}: {option} has no effect on {given[0]}: remove it")
         if self.address:
             self._require_a_safe_address()
@@ -86,7 +86,7 @@ class System(Section):
                 raise ValueError(f"name={self.name}: prompt has no {missing[0]}: add it")
             if not self.model:
                 raise ValueError(f"name={self.name}: form=openai needs the name of a model: set model")
-        elif {"model", "prompt"} & self.model_fields_set:
+        elif {"model", "prompt"} & self.changed:
             raise ValueError(f"name={self.name}: model and prompt are only for form=openai: remove them")
         return self
 
