@@ -22,6 +22,7 @@ _EFFORT_OF_SEARCH = 3
 """Effort of one token of a search in relation to a token of a training: one row in place of thousands."""
 _EFFORT_OF_PYTORCH = 3
 """Effort of a translation by PyTorch in relation to one by ONNX Runtime."""
+_EFFORT_OF_READING = 0.02  # of a pair, relative to one change of it
 _EFFORT_OF_WEIGHT_WRITTEN = 270
 """Effort of one weight in a checkpoint, with its two moments."""
 
@@ -106,6 +107,14 @@ def _of_sentence(config: PipelineConfig, sizes: Sizes, beam: int) -> float:
     return (sizes.tokens_per_pair * at_source + output) * _SHARE_OF_FORWARD
 
 
+def _of_augmentation(config: PipelineConfig, sizes: Sizes, device: str) -> float | None:
+    """Return the effort of reading all pairs for each part, and of changing some."""
+    parts = config.augmentation.parts
+    return sizes.train_pairs and sizes.train_pairs * sum(
+        _EFFORT_OF_READING + part.share * len(part.changes) for part in parts
+    )
+
+
 def _of_tokenizer(config: PipelineConfig, sizes: Sizes, device: str) -> float | None:
     if config.tokenizer.start_from:
         return 1.0
@@ -116,7 +125,7 @@ _EFFORTS: dict[str, Callable[[PipelineConfig, Sizes, str], float | None]] = {
     "download": lambda config, sizes, device: sizes.text_bytes,
     "clean": lambda config, sizes, device: sizes.pairs,
     "split": lambda config, sizes, device: sizes.clean_pairs,
-    "augment": lambda config, sizes, device: sizes.train_pairs,
+    "augment": _of_augmentation,
     "tokenizer": _of_tokenizer,
     "encode": lambda config, sizes, device: (
         sizes.train_pairs and sizes.train_pairs * config.encode.samples * sizes.tokens_per_pair
@@ -138,7 +147,6 @@ def kind(stage: str, config: PipelineConfig) -> tuple[object, ...]:
         "download": ("toy",) if corpus.toy else ("remote" if is_remote else "local",),
         "clean": (config.clean.model_dump_json(exclude={"overrides", "shard_pairs", "in_domain"}), config.languages),
         "synthesise": (config.synthesis.model_dump_json(),),
-        "augment": (config.augmentation.model_dump_json(),),
         "tokenizer": (config.tokenizer.kind, config.tokenizer.vocabularies, bool(config.tokenizer.start_from)),
         "encode": (config.tokenizer.kind, config.tokenizer.pretokenize_source, config.tokenizer.pretokenize_target),
         "train": (config.model.architecture, config.train.batching, config.train.precision),

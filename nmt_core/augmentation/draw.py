@@ -5,13 +5,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nmt_core.text.inline import ADDRESS, PLACEHOLDER, TAG
+from nmt_core.text.inline import INLINE
 
 Pair = tuple[str, str]
 """Source and target of a pair."""
-
-KEPT = re.compile(rf"{ADDRESS}|{TAG}|</?[A-Za-z][\w:-]*>|{PLACEHOLDER}")
-"""Text that no change touches: addresses, tags and placeholders."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ Changing = Callable[[Pair, Draw], Pair]
 def outside_of_kept(text: str, change: Callable[[str], str]) -> str:
     """Change all of a text except addresses, tags and placeholders."""
     parts, end = [], 0
-    for kept in KEPT.finditer(text):
+    for kept in INLINE.finditer(text):
         parts += [change(text[end : kept.start()]), kept[0]]
         end = kept.end()
     return "".join([*parts, change(text[end:])])
@@ -54,7 +51,7 @@ def outside_of_kept(text: str, change: Callable[[str], str]) -> str:
 
 def free_places(text: str, is_place: Callable[[int], bool]) -> list[int]:
     """Return the places of a text that satisfy a condition and lie in no address, tag or placeholder."""
-    kept = {place for match in KEPT.finditer(text) for place in range(*match.span())}
+    kept = {place for match in INLINE.finditer(text) for place in range(*match.span())}
     return [place for place in range(len(text)) if place not in kept and is_place(place)]
 
 

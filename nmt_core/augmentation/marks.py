@@ -2,7 +2,8 @@
 
 import re
 
-from nmt_core.augmentation.draw import KEPT, Draw, Pair
+from nmt_core.augmentation.draw import Draw, Pair
+from nmt_core.text.inline import INLINE
 
 EMOJI = (
     *"😀😂😊😍😉😢😭😡😱🤔🙄🙏👍👎👏💪🎉🎂🎁🔥✨⭐✅❌💔💯🚀🐶🐱🌞🍕☕⚽🏆📷📞💡🔒🛒🚗🏠",
@@ -76,7 +77,7 @@ def _is_telling(word: str) -> bool:
 
 
 def _free(text: str, pattern: re.Pattern[str]) -> list[re.Match[str]]:
-    kept = [match.span() for match in KEPT.finditer(text)]
+    kept = [match.span() for match in INLINE.finditer(text)]
     return [
         match
         for match in pattern.finditer(text)

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from nmt_core.config.section import Section, Seed
 
-Pretokenizing = Literal["none", "moses", "morphemes", "kiwi"]
+Pretokenizing = Literal["none", "moses", "morphemes", "kiwi", "case_marks"]
 """Method that cuts text before SentencePiece does."""
 Pieces = Literal["bpe", "unigram", "char", "word"]
 """Kind of the pieces in a vocabulary."""
@@ -33,7 +33,8 @@ class TokenizerConfig(Section):
     pretokenize_source: Pretokenizing = "none"
     """Tool that cuts source text before SentencePiece. `moses`: Moses' rules for words and punctuation, which are
     undone in the output. `morphemes` and `kiwi`: Korean morphemes by mecab-ko or by Kiwi, whose boundaries no piece
-    crosses and which leave no trace in the output. sacreBLEU's `ko-mecab` needs mecab-ko as well, and the dictionary of
+    crosses and which leave no trace in the output. `case_marks`: small letters, with marks for capitals, which the
+    output has again as capitals. sacreBLEU's `ko-mecab` needs mecab-ko as well, and the dictionary of
     python-mecab-ko cannot be installed beside it."""
     pretokenize_target: Pretokenizing = "none"
     """Tool that cuts target text before SentencePiece. The values mean the same as in `pretokenize_source`."""

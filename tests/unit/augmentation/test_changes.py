@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt_core.augmentation.changes import CHANGES
-from nmt_core.augmentation.draw import KEPT, Draw
+from nmt_core.augmentation.draw import Draw
 from nmt_core.augmentation.keyboards import neighbours_of
 from nmt_core.augmentation.marks import EMOJI
 from nmt_core.config import Change
+from nmt_core.text.inline import INLINE
 
 Changer = Callable[..., tuple[str, str]]
 
@@ -47,11 +48,11 @@ def test_any_text_can_be_changed_and_the_same_draw_changes_it_alike(
 
 @pytest.mark.parametrize("name", (*SOURCE_ONLY, "upper_case", "title_case"))
 def test_addresses_tags_and_placeholders_stay(name: Change, change: Changer) -> None:
-    kept = [match[0] for match in KEPT.finditer(KEEPING)]
+    kept = [match[0] for match in INLINE.finditer(KEEPING)]
     assert kept == ["https://example.org/Path?a=1", "{name}", "<a href='X'>", "</a>", "%1$s"]
     for seed in SEEDS:
         source, _ = change(name, KEEPING, "x", seed=seed)
-        assert [match[0] for match in KEPT.finditer(source)] == kept
+        assert [match[0] for match in INLINE.finditer(source)] == kept
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_what_is_put_in_is_the_same_on_both_sides(name: Change, change: Changer)
         if name in ("emoji", "numbers"):
             assert only[0] == only[1] != set()
         else:
-            assert KEPT.findall(source) == KEPT.findall(target) != []
+            assert INLINE.findall(source) == INLINE.findall(target) != []
 
 
 def test_emoji_are_whole(change: Changer) -> None:
