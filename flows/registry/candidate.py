@@ -3,10 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from flows.runs.start_from import tag_of
 from flows.runs.summary import RoundModel
-from nmt_core.store.artifacts import Artifact, fingerprint_of
+from nmt_core.store.artifacts import REPORT, Artifact, fingerprint_of
 
 STARTED_FROM_TAG = "nmt.started_from"
 
@@ -16,6 +17,17 @@ _SCORED_ON_TAG = "nmt.scored_on"
 
 _NOT_IN_A_TAG = re.compile(r"[^\w\-./ ]+")
 """Characters that MLflow accepts in no name, such as + in chrF++."""
+
+
+def members_of(export: Artifact | None) -> list[dict[str, Any]]:
+    """Return the members of an ensemble from the report of its export. Empty if it is one model, or unknown."""
+    is_known = export is not None and (export.path / REPORT).is_file()
+    return list(export.report().get("members", ())) if export and is_known else []
+
+
+def other_members(export: Artifact | None) -> list[str]:
+    """Return the models in an ensemble that other runs trained, each once."""
+    return list(dict.fromkeys(member["model"] for member in members_of(export) if not member["is_own"]))
 
 
 @dataclass(frozen=True)
@@ -44,7 +56,18 @@ class Candidate:
     rounds: Sequence[RoundModel] = ()
     """Models of the run's rounds, in order. The last one is the candidate. Empty if the run has none."""
     teachers: Mapping[str, str] = field(default_factory=dict)
-    """Registered versions of the teachers with their verdicts, in words, by the short name of the artifact."""
+    """Registered versions of the teachers and of the other members of its ensemble, with their verdicts in words, by
+    the short name of the artifact."""
+
+    @property
+    def other_members(self) -> list[str]:
+        """Models in its ensemble that other runs trained, by the short names of their artifacts or by their folders."""
+        return other_members(self.export)
+
+    @property
+    def members(self) -> list[dict[str, Any]]:
+        """Members of its ensemble, as the report of `export` names them. Empty if it is one model."""
+        return members_of(self.export)
 
     @property
     def fingerprint(self) -> str:

@@ -1,17 +1,19 @@
-"""Contamination check: test sentences in the training text of a model, of the models that it started from, and of its
-teachers."""
+"""Contamination check: test sentences in the training text of a model, and of the models behind it.
+
+These are the models that it started from, its teachers, and the other members of an ensemble.
+"""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from flows.registry.candidate import Candidate
+from flows.registry.candidate import Candidate, other_members
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ArtifactError
 from nmt_core.evaluate.test_sets import read_test_sets
 from nmt_core.store.artifacts import Artifact, Store
 
 _NEEDED = ("clean", "split", "train")
-_SYNTHETIC = "synthesise"
+_SYNTHETIC, _BUNDLE = "synthesise", "export"
 
 
 def leaks(candidate: Candidate) -> dict[str, int]:
@@ -37,7 +39,17 @@ def unknown(config: PipelineConfig, candidate: Candidate, store: Store) -> str:
             "the report of synthesise is no longer in the store, so the teachers are unknown (run the recipe again "
             "from its first stage)"
         )
-    return _unknown_of_ancestors(candidate.started_from, candidate.synthesise, tests, store)
+    if reason := _unknown_of_ancestors(candidate.started_from, candidate.synthesise, tests, store):
+        return reason
+    return _unknown_of_members(candidate.other_members, tests, store)
+
+
+def _unknown_of_members(members: Iterable[str], tests: Mapping[str, str], store: Store) -> str:
+    """Return the same text for members of an ensemble that other runs trained."""
+    reasons = (
+        _unknown_of_ancestor(member, f"{member} is a member of the ensemble", tests, store) for member in members
+    )
+    return next(filter(None, reasons), "")
 
 
 def _unknown_of_ancestors(started_from: str, synthetic: Artifact | None, tests: Mapping[str, str], store: Store) -> str:
@@ -64,7 +76,9 @@ def _unknown_of_ancestor(name: str, start: str, tests: Mapping[str, str], store:
     """
     try:
         lineage = [
-            ancestor for ancestor in store.lineage(store.resolve(name)) if ancestor.stage in {*_NEEDED, _SYNTHETIC}
+            ancestor
+            for ancestor in store.lineage(store.resolve(name))
+            if ancestor.stage in {*_NEEDED, _SYNTHETIC, _BUNDLE}
         ]
         made = {
             ancestor.stage: stored
@@ -82,7 +96,9 @@ def _unknown_of_ancestor(name: str, start: str, tests: Mapping[str, str], store:
     if seen := [name for sha256, name in tests.items() if sha256 not in held_out]:
         return f"{start}, which did not hold out the test set {', '.join(seen)} and may have been trained on it"
     before = str(made["train"].report().get("started_from", ""))
-    return _unknown_of_ancestors(before, made.get(_SYNTHETIC), tests, store)
+    if reason := _unknown_of_ancestors(before, made.get(_SYNTHETIC), tests, store):
+        return reason
+    return _unknown_of_members(other_members(made.get(_BUNDLE)), tests, store)
 
 
 def _was_decontaminated(clean: Artifact) -> bool:

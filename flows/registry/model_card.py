@@ -6,7 +6,7 @@ corrected in the description.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,7 +91,21 @@ def _about(config: PipelineConfig, candidate: Candidate) -> _Section:
             f"{plain(teacher['teacher'])} ({plain(version)}; {teacher['sentences']:,} sentences; sha256 of the model "
             f"{teacher['sha256'][:12]}), so the training data of that model counts as well."
         )
+    if candidate.members:
+        text += (
+            f"\n\nIt is an ensemble of {len(candidate.members)} models, whose probabilities are averaged: "
+            f"{'; '.join(_member(member, candidate) for member in candidate.members)}."
+        )
+    if candidate.other_members:
+        text += " The training data of the members of other runs counts as well."
     return _Section(text)
+
+
+def _member(member: Mapping[str, Any], candidate: Candidate) -> str:
+    """Return the name of a member of an ensemble, with its registered versions if another run trained it."""
+    name = plain(member["model"]) + (f" after update {member['checkpoint']}" if member["checkpoint"] else "")
+    version = "of this run" if member["is_own"] else candidate.teachers.get(member["model"], "")
+    return f"{name} ({plain(version or 'not a registered model')}; sha256 of the weights {member['sha256'][:12]})"
 
 
 def _data(config: PipelineConfig, candidate: Candidate) -> list[_Section]:
@@ -210,6 +224,7 @@ def _training(config: PipelineConfig, candidate: Candidate) -> _Section:
     lines = [
         f"- {kind}, {model.encoder_layers} + {model.decoder_layers} layers of width {model.d_model}"
         + (f", {parameters:,} parameters" if parameters else "")
+        + (f" in {len(candidate.members)} members" if candidate.members else "")
         + f"; {config.tokenizer.kind} vocabulary"
     ]
     if train := _report(candidate.train):

@@ -141,15 +141,16 @@ def _find(client: "MlflowClient", name: str, candidate: Candidate) -> "ModelVers
 
 
 def _teachers(client: "MlflowClient", candidate: Candidate) -> dict[str, str]:
-    """Return the registered versions of the candidate's teachers with their verdicts, by the name of the artifact."""
+    """Return the registered versions of the candidate's teachers and members with their verdicts, by their names."""
     found = {}
-    for one in candidate.synthesise.report()["teachers"] if candidate.synthesise else []:
-        stage, _, fingerprint = one["teacher"].partition("/")
-        if stage != "export" or not fingerprint.isalnum():  # a folder that is not in a store
+    teachers = [one["teacher"] for one in candidate.synthesise.report()["teachers"]] if candidate.synthesise else []
+    for name in dict.fromkeys([*teachers, *candidate.other_members]):
+        stage, _, fingerprint = name.partition("/")
+        if stage not in ("export", "average") or not fingerprint.isalnum():  # a folder that is not in a store
             continue
-        versions = read_all(client.search_model_versions, f"tags.`{tag_of('export')}` LIKE '{fingerprint}%'")
+        versions = read_all(client.search_model_versions, f"tags.`{tag_of(stage)}` LIKE '{fingerprint}%'")
         described = [f"{each.name} version {each.version}, which {verdicts.kept(each).reason}" for each in versions]
-        found[one["teacher"]] = "; ".join(described)
+        found[name] = "; ".join(described)
     return found
 
 

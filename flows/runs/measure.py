@@ -174,6 +174,7 @@ def _small(config: PipelineConfig, text: _Text, updates: int, held_out: int) -> 
     }
     values["average"] = {"checkpoints": 1}
     values["export"] |= {"parity_sentences": 20, "calibration_sentences": 20}
+    values["export"] |= {"members": []}  # a vocabulary of other text does not fit theirs
     values["export"] |= {"quality_sentences": _SENTENCES_OF_EXPORT, "max_bleu_loss": 100, "bleu_loss_bound": 100}
     values["search"] |= {"min_length": _OUTPUT_LENGTH}  # a model of so few updates may write nothing
     values["evaluate"] |= {"must_translate": [], "sentences": [], "metrics": []}  # a judge may take hours

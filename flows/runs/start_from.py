@@ -1,4 +1,4 @@
-"""Resolution of `start_from`, of teachers and of rounds: addresses in the registry and in the store become folders.
+"""Resolution of `start_from`, teachers, members and rounds: addresses in the registry and in the store become folders.
 
 This happens once, when a recipe is read, because `models:/NAME@champion` may be another model by the end of the run.
 MLflow is imported only for an address in the registry.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from flows.settings import Settings, lacks_database
 from nmt_core.config import REVERSE, PipelineConfig
 from nmt_core.errors import ArtifactError, ConfigError, ModelError, words_of
+from nmt_core.export.members import check_members
 from nmt_core.recipes.rounds import trainings
 from nmt_core.stages.table import STAGES
 from nmt_core.store.artifacts import Artifact
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
 MADE_OF = {"train": "average", "tokenizer": "tokenizer"}
 """Stage of a registered model that each section can start from: its weights and its vocabulary."""
 
-_TAKES = {"train": ("average", "train"), "tokenizer": ("tokenizer",), "synthesis": ("export",), "evaluate": ("export",)}
+_TAKES = {
+    "train": ("average", "train"),
+    "tokenizer": ("tokenizer",),
+    "synthesis": ("export",),
+    "export": ("average",),
+    "evaluate": ("export",),
+}
 """Stages whose artifacts a section can name. A registered model stands for its artifact of the first stage."""
 _REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 _STORED = re.compile(r"([a-z]+)/[0-9a-f]{4,32}")
@@ -34,7 +41,7 @@ def tag_of(stage: str) -> str:
 
 
 def resolved(config: PipelineConfig, settings: Settings, *, debug: bool = False) -> PipelineConfig:
-    """Return the configuration with absolute paths in every `start_from`, for every teacher and in `rounds`.
+    """Return the configuration with absolute paths in every `start_from`, for teachers, members and in `rounds`.
 
     Args:
         config: Recipe as it was written.
@@ -75,11 +82,16 @@ def resolved(config: PipelineConfig, settings: Settings, *, debug: bool = False)
             for system in config.evaluate.systems
         ]
         changes["evaluate"] = config.evaluate.model_copy(update={"systems": tuple(systems)})
+    if config.export.members:
+        places = tuple(place_of("export", "export.members", member) for member in config.export.members)
+        changes["export"] = config.export.model_copy(update={"members": places})
     if config.rounds.count:
         trainings(config)  # a wrong recipe of the other direction is reported before anything starts
         if (file := Path(config.rounds.other_direction)).is_file():
             changes["rounds"] = config.rounds.model_copy(update={"other_direction": str(file.absolute())})
-    return config.model_copy(update=changes) if changes else config
+    config = config.model_copy(update=changes) if changes else config
+    check_members(config)
+    return config
 
 
 def _require_rounds(option: str, config: PipelineConfig) -> None:
@@ -103,6 +115,7 @@ def named_artifacts(config: Mapping[str, Any]) -> set[tuple[str, str]]:
     for part in config.get("synthesis", {}).get("parts", ()):
         addresses += part.get("teachers", ())
     addresses += [system.get("bundle", "") for system in config.get("evaluate", {}).get("systems", ())]
+    addresses += config.get("export", {}).get("members", ())
     places = map(Path, addresses)
     return {(place.parent.name, place.name) for place in places if place.parent.name in STAGES}
 

@@ -103,6 +103,8 @@ class BundleConfig(BaseModel):
     decoder_layers: int
     max_positions: int
     """Longest sequence, in tokens, on either side, including the end mark."""
+    members: int | None = None
+    """Number of models of an ensemble, whose probabilities the graphs average. None for one model."""
     precisions: tuple[Precision, ...]
     """Precisions of the graphs, each in a folder of its name."""
     shortlist: ShortlistSizes | None = None
@@ -116,7 +118,7 @@ class BundleConfig(BaseModel):
     def _described(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what is None and newer than the format, so that earlier versions can read the bundle."""
         described: dict[str, Any] = handler(self)
-        for name in ("shortlist", "rows_with_several_sentences"):
+        for name in ("shortlist", "rows_with_several_sentences", "members"):
             if getattr(self, name) is None:
                 described.pop(name, None)
         return described

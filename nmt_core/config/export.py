@@ -4,7 +4,7 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from nmt_core.config.section import Section
+from nmt_core.config.section import Section, later
 
 Precision = Literal["fp32", "int8", "fp16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -16,6 +16,11 @@ class ExportConfig(Section):
     precisions: tuple[Precision, ...] = PRECISIONS
     """Precisions of the graphs to make: int8 is for CPUs, fp16 for GPUs. fp32 is always made, because the others are
     compared with it."""
+    members: tuple[str, ...] = later(())
+    """Other models that are exported together with the model of the run, as one model that translates by the mean of
+    their probabilities, such as models of other seeds: registered models (`models:/NAME@ALIAS` or
+    `models:/NAME/VERSION`), artifacts (`average/FINGERPRINT`) or folders. They need the same `model` section, except
+    dropout, and the same vocabulary (`tokenizer.start_from`)."""
     parity_sentences: int = Field(500, ge=1)
     """Number of sentences, evenly spread over the dev set, that PyTorch and the fp32 graphs both translate. All
     hypotheses of every beam must be identical, except for ties."""

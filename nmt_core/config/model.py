@@ -25,6 +25,13 @@ class RnnConfig(Section):
     input_feeding: bool = later(False)
     """True if each step of the decoder also reads the attentional vector of the step before (Luong et al. 2015, section
     3.3). Training then computes one target position after the other. Needs attention=dot, general or concat."""
+    window: Literal["all", "monotonic", "predictive"] = later("all")
+    """Source positions that attention=dot, general or concat weighs. `all`: global attention. The others are local
+    attention to `window_size` positions on each side of a centre (Luong et al. 2015, section 3.2). `monotonic`
+    (local-m): the centre is the number of the target position, but at most the last source position. `predictive`
+    (local-p): the model predicts the centre, and a Gaussian around it multiplies the weights."""
+    window_size: int = later(10, ge=1)
+    """Number of source positions on each side of the centre of a window, D. The Gaussian's deviation is D / 2."""
     context: Literal["every_step", "first_state"] = "every_step"
     """Use of the fixed vector with attention=none. `every_step`: every step and the readout read it (Cho et al. 2014,
     appendix A). `first_state`: it is only the first state of the decoder (Sutskever et al. 2014)."""
@@ -42,7 +49,7 @@ class RnnConfig(Section):
 
     @property
     def is_global(self) -> bool:
-        """True if the attention is the global attention of Luong et al. (2015)."""
+        """True if the score is one of Luong et al. (2015), over all source positions or in a window."""
         return self.attention in ("dot", "general", "concat")
 
     @property
@@ -63,6 +70,11 @@ class RnnConfig(Section):
             raise ValueError(
                 f"input_feeding=true feeds back the attentional vector, which attention={self.attention} does not "
                 "have: set attention to dot, general or concat, or remove input_feeding"
+            )
+        if self.window != "all" and not self.is_global:
+            raise ValueError(
+                f"window={self.window} restricts the attention of Luong et al. (2015), and attention={self.attention} "
+                "is another one: set attention to dot, general or concat, or remove window"
             )
         if self.hands_over_states and self.bidirectional:
             raise ValueError(
@@ -86,9 +98,9 @@ class ModelConfig(Section):
     """Architecture: the Transformer, or the recurrent network that `rnn` describes."""
     rnn: RnnConfig = RnnConfig()
     """Recurrent network, used with architecture=rnn."""
-    d_model: int = Field(512, ge=8)
+    d_model: int = Field(512, ge=2)
     """Width of the embeddings and of every sub-layer's output."""
-    d_ff: int = Field(2_048, ge=8)
+    d_ff: int = Field(2_048, ge=2)
     """Width of the inner layer of the feed-forward sub-layers."""
     num_heads: int = Field(8, ge=1)
     """Number of attention heads. It must divide `d_model`, unless `key_width` and `value_width` are set."""
@@ -115,6 +127,10 @@ class ModelConfig(Section):
     """Sub-layer by which a decoder layer reads the target so far. `self_attention`: masked attention, as published.
     `ssru`: the simpler simple recurrent unit (Kim et al. 2019, "From Research to Production and Back"), whose cost does
     not grow with the length of the target. It makes small decoders faster."""
+    attention_width: int = later(0, ge=0)
+    """Number of positions that self-attention sees, r (restricted self-attention, Vaswani et al. 2017, section 4). In
+    the encoder, the r positions around each position, so r is odd. In the decoder, the last r positions, so that the
+    cost of a step does not grow with the length. Attention to the source is not restricted. 0 means all positions."""
     dropout: float = Field(0.1, ge=0, lt=1)
     """Dropout rate on the output of each sub-layer and on the sums of embeddings and positions (Vaswani et al. 2017,
     section 5.4)."""
@@ -192,6 +208,20 @@ class ModelConfig(Section):
             raise ValueError(
                 f"layer_norm_eps={self.layer_norm_eps:g} has no effect with architecture=rnn, which has no layer "
                 "normalisation: set architecture to transformer, or remove layer_norm_eps"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_restricted(self) -> "ModelConfig":
+        if self.attention_width and self.architecture == "rnn":
+            raise ValueError(
+                f"attention_width={self.attention_width} restricts self-attention, which architecture=rnn lacks: set "
+                "architecture to transformer, or remove attention_width"
+            )
+        if self.attention_width and self.attention_width % 2 == 0:
+            raise ValueError(
+                f"attention_width={self.attention_width} is even, but as many positions lie before as after the one "
+                f"in the middle: set it to {self.attention_width - 1} or {self.attention_width + 1}"
             )
         return self
 

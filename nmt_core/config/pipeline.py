@@ -65,11 +65,12 @@ class PipelineConfig(Section):
             kept = {"train.keep_checkpoints": self.train.keep_checkpoints}
             if self.average.strategy == "best":  # the best may be the last, so their numbers do not add up
                 kept["train.keep_best"] = self.train.keep_best
-            if self.average.checkpoints > max(kept.values()):
-                raise ValueError(
-                    f"average.checkpoints={self.average.checkpoints} is more than "
-                    f"{' and '.join(f'{name}={count}' for name, count in kept.items())}: keep at least as many"
-                )
+            for name, count in (("checkpoints", self.average.checkpoints), ("ensemble", self.average.ensemble)):
+                if count > max(kept.values()):
+                    raise ValueError(
+                        f"average.{name}={count} is more than "
+                        f"{' and '.join(f'{option}={most}' for option, most in kept.items())}: keep at least as many"
+                    )
         longest = self.train.micro_batch_tokens // (2 if self.train.batching == "packed" else 1)
         if self.encode.max_length > longest:
             raise ValueError(

@@ -22,9 +22,10 @@ class TokenizerConfig(Section):
 
     start_from: str = ""
     """Vocabulary to reuse instead of learning one: from a registered model (`models:/NAME@ALIAS` or
-    `models:/NAME/VERSION`), an artifact (`tokenizer/FINGERPRINT`), or a folder, such as a bundle. The other options of
-    `tokenizer` then have no effect, except `user_symbols`, which the vocabulary must contain, `sample_pairs` and
-    `seed`. Empty means that a vocabulary is learned."""
+    `models:/NAME/VERSION`), an artifact (`tokenizer/FINGERPRINT`), or a folder, such as a bundle. Of other programs, a
+    SentencePiece model, `tokenizer.json` of Hugging Face if SentencePiece can compute it exactly, or a folder with
+    such files. The other options of `tokenizer` then have no effect, except `user_symbols`, which the vocabulary must
+    contain, `sample_pairs` and `seed`. Empty means that a vocabulary is learned."""
     kind: Pieces = "bpe"
     """Kind of the pieces: byte-pair encoding, a unigram model, single characters, or the most frequent words (all
     others become <unk>)."""

@@ -24,7 +24,7 @@ from nmt_core.config import SearchConfig
 from nmt_core.errors import DataError
 from nmt_core.explain.trace import BeamTrace, Node
 from nmt_core.search.alignment import ALIGNMENT_FILE, Aligner, Alignment
-from nmt_core.search.attention import ATTENTION_FILE, AttentionGraph, AttentionMaps
+from nmt_core.search.attention import ATTENTION_FILE, WORKED_FILE, AttentionGraph, AttentionMaps, worked_example
 from nmt_core.search.beam import n_best
 from nmt_core.search.hypothesis import Hypothesis, length_penalty
 from nmt_core.search.step import Floats, Ints, Stepper, pad_sources
@@ -102,6 +102,8 @@ class Explanation:
     """Padding mask of this sentence and a longer one in a batch: True where there is a token."""
     piece_of: tuple[str, ...]
     """Piece of each node of the tree."""
+    worked: dict[str, Floats] | None = None
+    """Matrices of the first layers by their names, without the axis of sentences. None if the model is not small."""
 
 
 def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
@@ -121,7 +123,7 @@ def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
         ConfigError: the search requires a shortlist, and the bundle has none.
     """
     bundle, search = read_bundle(folder), _of_beam(search)
-    views = [f"{ATTENTION_SET}/{name}" for name in (ATTENTION_FILE, ALIGNMENT_FILE)]
+    views = [f"{ATTENTION_SET}/{name}" for name in (ATTENTION_FILE, ALIGNMENT_FILE, WORKED_FILE)]
     step = step_file(folder, bundle, ATTENTION_SET, search)
     check_files(folder, bundle, graph_files(ATTENTION_SET, step) + hashed_or_there(folder, bundle, views))
     graphs = folder / ATTENTION_SET
@@ -135,7 +137,9 @@ def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
     [hypotheses] = n_best(stepper, [tag + ids], search, [prefix], trace)
     best, target = hypotheses[0], tokenizers.target
     source_1S = pad_sources([tag + ids])
-    maps = attention.run(source_1S, np.array([[BOS_ID, *best.ids]])) if attention else AttentionMaps()
+    target_1T = np.array([[BOS_ID, *best.ids]])
+    maps = attention.run(source_1S, target_1T) if attention else AttentionMaps()
+    worked = worked_example(graphs, source_1S, target_1T)
     texts = target.decode([one.ids for one in hypotheses])
     tree = trace.tree(search.length_penalty, len(prefix))
     return Explanation(
@@ -152,6 +156,7 @@ def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
         _positions(attention, bundle) if attention and maps.source_positions is not None else None,
         pad_sources([tag + ids, tag + ids + ids[:1] * _PADDED]) != PAD_ID,
         tuple(target.piece(node.token) for node in tree),
+        {name: matrix[0] for name, matrix in worked.items()} if worked else None,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from nmt_core.config import RnnConfig
 from nmt_core.explain.drawing import draw
 from nmt_core.explain.explanation import Explanation
+from nmt_core.explain.numbers import numbers
 from nmt_core.explain.positions import sinusoidal
 from nmt_core.pages.page import render_page
 from nmt_core.search.step import Floats
@@ -39,6 +40,7 @@ def page(explanation: Explanation, model: str) -> str:
         probability_source=_probability_source(rnn),
         width=maps.source_embedding.shape[-1] if maps.source_embedding is not None else 0,
         has_cross_attention=maps.cross_attention is not None,
+        numbers=numbers(explanation),
     )
 
 

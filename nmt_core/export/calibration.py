@@ -43,7 +43,7 @@ class Ranges:
 
     def greatest(self) -> tuple[str, float]:
         """Return the name and the magnitude of the largest tensor. NaN counts as larger than anything."""
-        return max(self.magnitudes.items(), key=lambda one: (one[1] != one[1], one[1]))
+        return max(self.magnitudes.items(), key=largest_or_nan)
 
     def of_input(self, name: str) -> tuple[Tensor, Tensor]:
         """Return the scale and the zero point (uint8) of a layer's input, both scalars."""
@@ -55,6 +55,11 @@ class Ranges:
         """Return the scales of a layer's keys and values, each [1], for integers from -127 to 127."""
         key, value = (torch.tensor([max(magnitude / 127, _LEAST_SCALE)]) for magnitude in self.cache[number])
         return key, value
+
+
+def largest_or_nan(one: tuple[str, float]) -> tuple[bool, float]:
+    """Return the key by which a name with a number is sorted. NaN is larger than any number."""
+    return one[1] != one[1], one[1]
 
 
 def name_of(layer: nn.Linear) -> str:

@@ -12,13 +12,14 @@ import torch
 
 from nmt_core.config import PipelineConfig, Precision, SearchConfig
 from nmt_core.errors import DataError
-from nmt_core.export.calibration import Ranges, calibrate
+from nmt_core.export.calibration import Ranges, calibrate, largest_or_nan
 from nmt_core.export.dev import Dev, spread
 from nmt_core.export.losses import Change, change, too_much
 from nmt_core.export.onnx_kernels import Int8Kernels, OnnxKernels
 from nmt_core.export.onnx_rnn import OnnxRnnKernels
 from nmt_core.export.parity import Parity, check_parity, unlike_without_scores
 from nmt_core.export.speed import timed
+from nmt_core.models.ensemble import Ensemble, EnsembleKernels, members_of
 from nmt_core.models.model import TranslationModel
 from nmt_core.models.recurrent.model import RecurrentModel
 from nmt_core.scoring import SentenceStatistics
@@ -61,6 +62,7 @@ class Gates:
         self, model: TranslationModel, tokenizers: Tokenizers, dev: Dev, config: PipelineConfig, threads: int
     ) -> None:
         self.model = model
+        self.members = members_of(model)
         self.tokenizers = tokenizers
         self.dev = dev
         self.config = config.export
@@ -108,24 +110,28 @@ class Gates:
 
     def degrees(self, precision: Precision) -> tuple[str, ...]:
         """Return the names of the ways to make a precision, from the fastest to the most exact. See `kernels`."""
-        has_two = precision == "int8" and Int8Kernels(self.model, self._ranges).has_int8_cache
+        has_two = precision == "int8" and Int8Kernels(self.members[0], self._ranges[0]).has_int8_cache
         return (INT8_CACHE, FP32_CACHE) if has_two else ("",)
 
-    def kernels(self, precision: Precision, degree: str = "") -> OnnxKernels:
+    def kernels(self, precision: Precision, degree: str = "") -> OnnxKernels | EnsembleKernels:
         """Return the kernels with which a precision is exported. For int8, the model is calibrated first."""
         if precision == "int8":
-            return Int8Kernels(self.model, self._ranges, cache_in_int8=degree != FP32_CACHE)
+            kernels = [
+                Int8Kernels(member, ranges, cache_in_int8=degree != FP32_CACHE)
+                for member, ranges in zip(self.members, self._ranges, strict=True)
+            ]
+            return EnsembleKernels(kernels) if kernels[1:] else kernels[0]
         return onnx_kernels(copy.deepcopy(self.model).half() if precision == "fp16" else self.model)
 
     def cannot_make(self, precision: Precision) -> str | None:
         """Return the reason why there can be no graphs in this precision, or None."""
-        if precision == "int8" and isinstance(self.model, RecurrentModel):
+        if precision == "int8" and isinstance(self.members[0], RecurrentModel):
             self.refused[precision] = (
                 "int8 graphs are made for Transformers only: a recurrent network passes its state through every step, "
                 "which would be rounded each time. On CPUs it uses fp32"
             )
         if precision == "fp16":
-            name, size = self._ranges.greatest()
+            name, size = max((ranges.greatest() for ranges in self._ranges), key=largest_or_nan)
             if not size <= _SHARE_OF_FP16 * _LARGEST_IN_FP16:  # not(<=) refuses NaN as well
                 self.refused[precision] = (
                     f"{name} reaches {size:,.0f} on dev text. The largest number in half precision is "
@@ -136,11 +142,11 @@ class Gates:
         return self.refused.get(precision)
 
     @cached_property
-    def _ranges(self) -> Ranges:
-        """Ranges of the model's numbers on the dev set."""
+    def _ranges(self) -> list[Ranges]:
+        """Ranges of each member's numbers on the dev set. A model alone is its only member."""
         sources = self._ids(self.config.calibration_sentences)
         with _torch_threads(self.threads):
-            return calibrate(self.model, sources, self.search)
+            return [calibrate(member, sources, self.search) for member in self.members]
 
     def measure(self, folder: Path, precision: Precision, *, listed: bool = False) -> None:
         """Translate the dev set, with the shortlist or without, and measure BLEU and speed."""
@@ -244,8 +250,13 @@ def with_shortlist(precision: str) -> str:
     return f"{precision}, shortlist"
 
 
-def onnx_kernels(model: TranslationModel) -> OnnxKernels:
+def onnx_kernels(model: TranslationModel) -> OnnxKernels | EnsembleKernels:
     """Return the kernels with which a model is exported: in fp32, or in fp16 if it is in half precision."""
+    kernels = [_onnx_kernels(member) for member in members_of(model)]
+    return EnsembleKernels(kernels) if isinstance(model, Ensemble) else kernels[0]
+
+
+def _onnx_kernels(model: TranslationModel) -> OnnxKernels:
     return OnnxRnnKernels(model) if isinstance(model, RecurrentModel) else OnnxKernels(model)
 
 

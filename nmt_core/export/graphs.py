@@ -13,20 +13,22 @@ from pathlib import Path
 
 import onnx
 import torch
+from torch import nn
 
 from nmt_core.export.onnx_files import Weights, graph_of, save
 from nmt_core.export.onnx_kernels import OnnxKernels
 from nmt_core.export.onnx_rows import CopiedRows, MovedRows
 from nmt_core.export.recording.recorder import Recording, record
-from nmt_core.models.attention_trace import AttentionView
+from nmt_core.models.attention_trace import AttentionView, EnsembleAttentionView
 from nmt_core.models.decoding import Graphs, Held, graphs_of
+from nmt_core.models.ensemble import EnsembleKernels
 from nmt_core.models.kernels import Kernels
 from nmt_core.models.recurrent.attention import AttendingModel
-from nmt_core.models.recurrent.attention_trace import RecurrentAttentionStep
-from nmt_core.models.recurrent.incremental import RnnKernels
+from nmt_core.models.recurrent.attention_trace import EnsembleRecurrentAttentionStep, RecurrentAttentionStep
 from nmt_core.models.transformer import Transformer
+from nmt_core.models.worked_example import WorkedExample, can_be_worked
 from nmt_core.search.alignment import ALIGNMENT_FILE, ALIGNMENT_OUTPUT
-from nmt_core.search.attention import ATTENTION_FILE, ATTENTION_OUTPUTS, STEPWISE_OUTPUTS
+from nmt_core.search.attention import ATTENTION_FILE, ATTENTION_OUTPUTS, STEPWISE_OUTPUTS, WORKED_FILE, WORKED_OUTPUTS
 from nmt_core.search.onnx_step import (
     COPY_FILE,
     ENCODER_FILE,
@@ -51,12 +53,12 @@ Two are better than the last one (`docs/reference/benchmarks-record.md`, "Alignm
 
 
 def export_graphs(
-    kernels: OnnxKernels, folder: Path, *, with_attention: bool = False, with_shortlist: bool = False
+    kernels: OnnxKernels | EnsembleKernels, folder: Path, *, with_attention: bool = False, with_shortlist: bool = False
 ) -> None:
     """Write a set of graphs.
 
     Args:
-        kernels: the kernels with which the graphs compute. They hold the model.
+        kernels: the kernels with which the graphs compute. They hold the model, or the members of an ensemble.
         folder: the folder of the set. It is created if it is missing.
         with_attention: True to add the graphs that return attention, for the set in fp32.
         with_shortlist: True to add the graphs that choose from a shortlist.
@@ -73,7 +75,7 @@ def export_graphs(
             COPY_FILE: graph_of(_copy(_before(halves), halves.past, "copied"), weights),
         }
         if with_attention:
-            graphs |= _views(kernels, weights)
+            graphs |= _views(kernels.members if isinstance(kernels, EnsembleKernels) else [kernels], halves, weights)
         if with_shortlist:
             graphs |= _shortlist(halves, weights)
     for name, graph in graphs.items():
@@ -81,6 +83,10 @@ def export_graphs(
 
 
 _IDS, _SOURCE = torch.int64, ("sentences", "source_positions")
+
+
+_PASS = [Held("source", _SOURCE, _IDS), Held("target", ("sentences", "target_positions"), _IDS)]
+"""Inputs of a graph that reads whole sentences and their translations."""
 
 
 def _encoder(halves: Graphs) -> Recording:
@@ -153,28 +159,34 @@ def _after(halves: Graphs) -> str:
     return "written" if halves.writes_in_place else "present"
 
 
-def _views(kernels: Kernels, weights: Weights) -> dict[str, onnx.ModelProto]:
+def _views(members: Sequence[Kernels], halves: Graphs, weights: Weights) -> dict[str, onnx.ModelProto]:
     """Return the graphs that return attention, or none if the model has no attention."""
-    if isinstance(kernels.model, Transformer):
-        return _transformer_views(Kernels(kernels.model), weights)
-    if isinstance(kernels, RnnKernels) and isinstance(kernels.model, AttendingModel):
-        return {ATTENTION_FILE: graph_of(_recurrent_view(kernels), weights)}
+    model = members[0].model
+    if isinstance(model, Transformer):
+        views = [AttentionView(Kernels(kernels.model), _ALIGNING_LAYERS) for kernels in members]
+        graphs = _transformer_views(EnsembleAttentionView(views) if views[1:] else views[0], weights)
+        if can_be_worked(model):
+            worked = record(WorkedExample(Kernels(model)), _PASS, list(WORKED_OUTPUTS))
+            graphs[WORKED_FILE] = graph_of(worked, weights)
+        return graphs
+    if isinstance(model, AttendingModel):
+        steps = [RecurrentAttentionStep(kernels) for kernels in members]
+        step = EnsembleRecurrentAttentionStep(steps) if steps[1:] else steps[0]
+        return {ATTENTION_FILE: graph_of(_recurrent_view(step, halves), weights)}
     return {}
 
 
-def _transformer_views(kernels: Kernels, weights: Weights) -> dict[str, onnx.ModelProto]:
+def _transformer_views(module: nn.Module, weights: Weights) -> dict[str, onnx.ModelProto]:
     """Return the two graphs of `AttentionView`, which reads source [B, S] and target [B, T]."""
-    inputs = [Held("source", _SOURCE, _IDS), Held("target", ("sentences", "target_positions"), _IDS)]
-    view = record(AttentionView(kernels, _ALIGNING_LAYERS), inputs, [*ATTENTION_OUTPUTS, ALIGNMENT_OUTPUT])
+    view = record(module, _PASS, [*ATTENTION_OUTPUTS, ALIGNMENT_OUTPUT])
     return {
         ATTENTION_FILE: graph_of(view, weights, {name: name for name in ATTENTION_OUTPUTS}),
         ALIGNMENT_FILE: graph_of(view, weights, {ALIGNMENT_OUTPUT: ALIGNMENT_OUTPUT}),
     }
 
 
-def _recurrent_view(kernels: RnnKernels) -> Recording:
+def _recurrent_view(step: nn.Module, halves: Graphs) -> Recording:
     """Record `RecurrentAttentionStep`, with the names that the translating graphs use."""
-    halves = graphs_of(kernels)
     past = [replace(held, shape=("sentences", *held.shape[1:])) for held in halves.past]  # one row for each sentence
     inputs: list[Held | list[Held]] = [
         Held("source", _SOURCE, _IDS),
@@ -182,7 +194,7 @@ def _recurrent_view(kernels: RnnKernels) -> Recording:
         _called("cross", halves.cross),
         _called("past", past),
     ]
-    return record(RecurrentAttentionStep(kernels), inputs, [*STEPWISE_OUTPUTS, *_names("present", halves.past)])
+    return record(step, inputs, [*STEPWISE_OUTPUTS, *_names("present", halves.past)])
 
 
 def _names(prefix: str, handed_over: Sequence[Held]) -> list[str]:

@@ -1,6 +1,7 @@
 """Run stage `export`: write the averaged model as a bundle that needs no PyTorch, if it passes the gates."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -14,10 +15,12 @@ from nmt_core.export.gates import Gates, onnx_kernels
 from nmt_core.export.graphs import export_graphs
 from nmt_core.export.lexicon import make_shortlist
 from nmt_core.export.losses import Change
+from nmt_core.export.members import Member, find_members
 from nmt_core.models.build import build_model
+from nmt_core.models.ensemble import Ensemble, members_of
 from nmt_core.models.model import TranslationModel
 from nmt_core.search.alignment import ALIGNMENT_FILE
-from nmt_core.search.attention import ATTENTION_FILE
+from nmt_core.search.attention import ATTENTION_FILE, WORKED_FILE
 from nmt_core.search.onnx_session import Device
 from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, UNSCORED_STEP_FILE
 from nmt_core.search.sentences import share_with_several
@@ -60,6 +63,8 @@ class ExportReport(StageReport):
     """Condition on which beam search uses the shortlist, with the reason if it must be requested. Empty without one."""
     costs: list[str]
     """Line for each thing that is not in the bundle, with the reason and the cost in speed."""
+    members: tuple[Member, ...] = ()
+    """Members of the exported ensemble. Empty if one model is exported."""
     bytes: dict[str, int]
     """Size of each file of the bundle in bytes, by its path in the bundle."""
 
@@ -74,7 +79,9 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     """
     folder, reporter = inputs["tokenizer"].path, job.reporter
     tokenizers = Tokenizers.load(folder)
-    model = load_weights(inputs["average"].path / MODEL_FILE, config.model, tokenizers)
+    members = find_members(inputs["average"], config, folder)
+    files = [weights.file for weights in members] or [inputs["average"].path / MODEL_FILE]
+    model = load_members(files, config.model, tokenizers)
     gates = Gates(model, tokenizers, Dev.read(inputs["split"].path), config, job.resources.threads)
     others = [precision for precision in config.export.precisions if precision != "fp32"]
     steps, listed = 2 + len(others) + config.export.shortlist, config.export.shortlist
@@ -117,6 +124,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         not_published=gates.refused,
         shortlist_use=shortlist_use,
         costs=gates.costs(),
+        members=tuple(weights.member for weights in members),
         bytes={file.relative_to(out).as_posix(): file.stat().st_size for file in files},
     )
 
@@ -164,6 +172,12 @@ def _shortlist_files(folder: Path) -> list[str]:
     if not (folder / SHORTLIST_FILE).is_file():
         return []
     return [SHORTLIST_FILE, *(f"{precision}/{name}" for precision in _precisions(folder) for name in SHORTLIST_FILES)]
+
+
+def load_members(files: Sequence[Path], config: ModelConfig, tokenizers: Tokenizers) -> TranslationModel:
+    """Load the model of one file of weights, or the ensemble of several (see `load_weights`)."""
+    models = [load_weights(file, config, tokenizers) for file in files]
+    return Ensemble(models).eval() if models[1:] else models[0]
 
 
 def load_weights(file: Path, config: ModelConfig, tokenizers: Tokenizers) -> TranslationModel:
@@ -220,7 +234,7 @@ def describe_bundle(
     graphs = [f"{precision}/{name}" for precision in precisions for name in SET_FILES]
     graphs = [name for name in graphs if not name.endswith(UNSCORED_STEP_FILE) or (folder / name).is_file()]
     source_pretokenizer, target_pretokenizer = Pretokenizers.read(folder).kinds
-    views = [f"{ATTENTION_SET}/{name}" for name in (ATTENTION_FILE, ALIGNMENT_FILE)]
+    views = [f"{ATTENTION_SET}/{name}" for name in (ATTENTION_FILE, ALIGNMENT_FILE, WORKED_FILE)]
     graphs += [name for name in views if (folder / name).is_file()]
     graphs += _shortlist_files(folder)
     return BundleConfig(
@@ -239,6 +253,7 @@ def describe_bundle(
         encoder_layers=model.config.encoder_layers,
         decoder_layers=model.config.decoder_layers,
         max_positions=model.max_positions,
+        members=len(members_of(model)) if isinstance(model, Ensemble) else None,
         precisions=tuple(precisions),
         shortlist=_shortlist_sizes(folder, model, is_listed_by_default) if SHORTLIST_FILE in graphs else None,
         rows_with_several_sentences=several_sentences,

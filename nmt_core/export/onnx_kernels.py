@@ -46,7 +46,12 @@ class OnnxKernels(Kernels):
         """True if GroupQueryAttention supports the widths of the heads. Otherwise attention uses its formula."""
 
     def attend_source(self, projected: Tensor, mask_BS: Tensor) -> Tensor:
-        """Attend from the source to itself by one operator, and return [B, S, P]."""
+        """Attend from the source to itself by one operator, and return [B, S, P].
+
+        Restricted attention uses its formula, because the operator masks padding alone.
+        """
+        if self.width:
+            return super().attend_source(projected, mask_BS)
         q_BSP, k_BSP, v_BSP = self.split(projected)
         return self._multi_head(q_BSP, k_BSP, v_BSP, mask_BS)
 
@@ -80,6 +85,7 @@ class OnnxKernels(Kernels):
         position_R = position_1.to(torch.int32).expand(rows)
         length = (position_1 + 1).to(torch.int32).squeeze(0)
         scales, attributes = self._cache(number)
+        attributes |= {"local_window_size": self.width} if self.width else {}
         inputs = [projected, None, None, *past, position_R, length]
         written = tuple(past[0].shape)
         return list(
@@ -107,13 +113,15 @@ class OnnxKernels(Kernels):
         ids and, if there is a screen, the ids [R, C] of the best tokens that pass it.
         """
         candidates, *listed = choice
-        logits_RV = self.logits(states_RM, listed).float()
+        best = self.best(self.logits(states_RM, listed), choice)
+        return best if listed or not self.screen else [*best, self._screened(self.screen, states_RM, candidates)]
+
+    def best(self, logits_RV: Tensor, choice: Sequence[Tensor]) -> list[Tensor]:
+        """Return the results of `chosen` for logits, without the ids that pass a screen."""
+        candidates, *listed = choice
+        logits_RV = logits_RV.float()
         scored = self._scored(logits_RV, candidates, listed)
-        if listed:
-            return scored
-        whole_RV = _without_forbidden(F.log_softmax(logits_RV, dim=-1))
-        screened = [self._screened(self.screen, states_RM, candidates)] if self.screen else []
-        return [*scored, whole_RV, *screened]
+        return scored if listed else [*scored, _without_forbidden(F.log_softmax(logits_RV, dim=-1))]
 
     def _scored(self, logits_RV: Tensor, candidates: Tensor, listed: Sequence[Tensor]) -> list[Tensor]:
         """Return the log-probabilities and ids of the best tokens, of the whole vocabulary or of a list.

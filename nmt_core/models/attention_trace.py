@@ -7,14 +7,15 @@ Letters: see `nmt_core.models`. Here N counts layers.
 """
 
 import math
+from collections.abc import Sequence
 from typing import cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from nmt_core.config import Side
-from nmt_core.models.attention import attention_weights
+from nmt_core.models.attention import Sight, attention_weights, visible
 from nmt_core.models.kernels import Graph, Kernels
 from nmt_core.models.layers import DecoderLayer, EncoderLayer, Ssru, join_heads, linear_recurrence, split_heads
 from nmt_core.models.transformer import Transformer
@@ -152,7 +153,9 @@ class AttentionView(Graph):
         if self.model.turns:
             projected = self.kernels.turn(projected, self.model.positions_LM[: projected.shape[1]])
         q_BHLD, k_BHLD, v_BHLD = (self._heads(x_BLP) for x_BLP in self.kernels.split(projected))
-        weights_BHLL = attention_weights(q_BHLD, k_BHLD, mask, causal=causal)
+        if width := self.model.config.attention_width:
+            mask = visible(mask, Sight(causal, width), projected.shape[1], projected.device)
+        weights_BHLL = attention_weights(q_BHLD, k_BHLD, mask, causal=causal and not width)
         return join_heads((weights_BHLL @ v_BHLD).transpose(1, 2)), weights_BHLL
 
     def _heads(self, x_BLP: Tensor) -> Tensor:
@@ -161,3 +164,20 @@ class AttentionView(Graph):
     def _feed_forward(self, x_BLM: Tensor, layer: EncoderLayer | DecoderLayer) -> Tensor:
         frame = layer.feed_forward_frame
         return frame.leave(x_BLM, self.kernels.feed_forward(frame.enter(x_BLM), layer.feed_forward))
+
+
+class EnsembleAttentionView(nn.Module):
+    """Graph that returns what the first member of an ensemble shows, with the alignment of all members.
+
+    Args:
+        views: view of each member.
+    """
+
+    def __init__(self, views: Sequence[AttentionView]) -> None:
+        super().__init__()
+        self.views = nn.ModuleList(views)
+
+    def forward(self, source_BS: Tensor, target_BT: Tensor) -> tuple[Tensor, ...]:
+        """Return the results of `AttentionView.forward` of the first member, with the mean of all alignments."""
+        shown: list[tuple[Tensor, ...]] = [view(source_BS, target_BT) for view in self.views]
+        return (*shown[0][:-1], torch.stack([of_member[-1] for of_member in shown], dim=0).mean(dim=0))

@@ -74,6 +74,7 @@ def _of_recurrent(model: ModelConfig) -> tuple[int, int]:
     decoder = sum(gates * ((hidden if number else word) + 1 + hidden) for number in range(model.decoder_layers))
     if rnn.is_global:
         decoder += 2 * hidden * hidden + gates * hidden * rnn.input_feeding
+        decoder += (hidden + 1) * hidden * (rnn.window == "predictive")
         general, concat = annotation * hidden, rnn.alignment_size * (annotation + hidden + 1)
         decoder += {"dot": 0, "general": general, "concat": concat}[rnn.attention]
     elif not rnn.hands_over_states:

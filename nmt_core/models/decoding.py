@@ -5,13 +5,21 @@ first state, it returns this as the first `past`. The graph of a step takes both
 row. With a shortlist, a third graph computes once a batch what the steps need of the output matrix.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from nmt_core.models.incremental import EncoderGraph, OutputGraph, StepGraph
+from nmt_core.models.ensemble import (
+    Ensemble,
+    EnsembleEncoderGraph,
+    EnsembleKernels,
+    EnsembleOutputGraph,
+    EnsembleStepGraph,
+    members_of,
+)
+from nmt_core.models.incremental import DecodingStep, EncoderGraph, OutputGraph, StepGraph
 from nmt_core.models.kernels import Kernels
 from nmt_core.models.model import TranslationModel
 from nmt_core.models.recurrent.incremental import RnnEncoderGraph, RnnKernels, RnnStepGraph
@@ -46,7 +54,7 @@ class Graphs:
     encoder: nn.Module
     """Graph that maps source ids [B, S] to a list of tensors."""
     step: nn.Module
-    """Graph of one step (see `incremental.StepGraph`)."""
+    """Graph of one step (see `incremental.DecodingStep`)."""
     output: nn.Module
     """Graph of the output matrix for a shortlist (see `incremental.OutputGraph`)."""
     cross: tuple[Held, ...]
@@ -57,13 +65,21 @@ class Graphs:
     """True if a step writes into the past that it gets (see `Kernels.writes_in_place`)."""
 
 
-def plain_kernels(model: TranslationModel) -> Kernels:
+def plain_kernels(model: TranslationModel) -> Kernels | EnsembleKernels:
     """Return the kernels that decode a model in PyTorch."""
+    if isinstance(model, Ensemble):
+        return EnsembleKernels([_plain_kernels(member) for member in members_of(model)])
+    return _plain_kernels(model)
+
+
+def _plain_kernels(model: TranslationModel) -> Kernels:
     return RnnKernels(model) if isinstance(model, RecurrentModel) else Kernels(model)
 
 
-def graphs_of(kernels: Kernels) -> Graphs:
+def graphs_of(kernels: Kernels | EnsembleKernels) -> Graphs:
     """Return the graphs of the model that these kernels hold. They compute with the kernels."""
+    if isinstance(kernels, EnsembleKernels):
+        return _of_ensemble([graphs_of(member) for member in kernels.members])
     if isinstance(kernels, RnnKernels):
         return _of_recurrent(kernels)
     model = cast(Transformer, kernels.model)
@@ -87,15 +103,36 @@ def graphs_of(kernels: Kernels) -> Graphs:
     )
 
 
+def _of_ensemble(members: list[Graphs]) -> Graphs:
+    first = members[0]
+    cross, past = (
+        tuple(
+            replace(held, name=f"{held.name}_of_{number}")
+            for number, graphs in enumerate(members)
+            for held in getattr(graphs, kind)
+        )
+        for kind in ("cross", "past")
+    )
+    return Graphs(
+        EnsembleEncoderGraph([graphs.encoder for graphs in members], len(first.cross)),
+        EnsembleStepGraph([cast(DecodingStep, graphs.step) for graphs in members]),
+        EnsembleOutputGraph([graphs.output for graphs in members]),
+        cross,
+        past,
+        has_first=first.has_first,
+        writes_in_place=first.writes_in_place,
+    )
+
+
 def _of_recurrent(kernels: RnnKernels) -> Graphs:
     model = cast(RecurrentModel, kernels.model)
-    dtype, hidden = model.output.weight.dtype, model.config.rnn.hidden_size
+    dtype = model.output.weight.dtype
     return Graphs(
         RnnEncoderGraph(kernels),
         RnnStepGraph(kernels),
         OutputGraph(kernels),
         tuple(Held(name, shape, dtype) for name, shape in model.cross_shapes.items()),
-        tuple(Held(name, ("rows", hidden), dtype) for name in model.state_names),
+        tuple(Held(name, ("rows", size), dtype) for name, size in model.state_sizes.items()),
         has_first=True,
         writes_in_place=False,
     )

@@ -65,10 +65,14 @@ class OutputGraph(Graph):
         return self.kernels.output_of(ids_WE)
 
 
-class StepGraph(Graph):
+class DecodingStep(Graph):
     """Graph of one step of decoding, from the last token of each row to its most probable successors."""
 
-    model: Transformer
+    def read(
+        self, tokens_R: Tensor, position_1: Tensor, source_mask_BS: Tensor, cross: list[Tensor], past: list[Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return the states [R, M] before the output matrix, and the next past. See `forward` for the arguments."""
+        raise NotImplementedError
 
     def forward(
         self,
@@ -98,6 +102,19 @@ class StepGraph(Graph):
             results of `Kernels.chosen`; and [key, value] of each layer's self-attention with this position at the end,
             each [R, H, T + 1, D], or written into `past`; or the next state of each layer.
         """
+        state_RM, present = self.read(tokens_R, position_1, source_mask_BS, cross, past)
+        return self.kernels.chosen(state_RM, choice), present
+
+
+class StepGraph(DecodingStep):
+    """Graph of one step of a Transformer."""
+
+    model: Transformer
+
+    def read(
+        self, tokens_R: Tensor, position_1: Tensor, source_mask_BS: Tensor, cross: list[Tensor], past: list[Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return the states [R, M] before the output matrix, and the next past (see `DecodingStep`)."""
         model, kernels, present = self.model, self.kernels, list[Tensor]()
         x_R1M = kernels.embed(tokens_R[:, None], "target") * math.sqrt(model.config.d_model)
         position_1M = F.embedding(position_1, model.positions_LM)
@@ -123,7 +140,7 @@ class StepGraph(Graph):
             attended_R1P = attended_BKP.view(-1, 1, kernels.widths[-1])
             x_R1M = frame.leave(x_R1M, kernels.linear(attended_R1P, layer.cross_attention.output))
             x_R1M = _feed_forward(x_R1M, layer, kernels)
-        return kernels.chosen(model.decoder_norm(x_R1M).squeeze(1), choice), present
+        return model.decoder_norm(x_R1M).squeeze(1), present
 
 
 def _read(x_R1M: Tensor, recurrence: Ssru, state_RM: Tensor, kernels: Kernels) -> tuple[Tensor, Tensor]:

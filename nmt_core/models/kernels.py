@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt_core.config import Side
-from nmt_core.models.attention import attend_reference
+from nmt_core.models.attention import Sight, attend_reference, visible
 from nmt_core.models.layers import FeedForward, join_heads, rotated, split_heads
 from nmt_core.models.model import TranslationModel
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
@@ -35,6 +35,8 @@ class Kernels:
         key_width, value_width = (self.num_heads * width for width in model.config.head_widths)
         self.widths = (key_width, key_width, value_width)
         """Widths of the queries, keys and values of all heads."""
+        self.width = model.config.attention_width
+        """Number of positions that self-attention sees. 0 means all."""
 
     @property
     def writes_in_place(self) -> bool:
@@ -85,7 +87,10 @@ class Kernels:
             mask_BS: bool, True at source tokens and False at padding.
         """
         q_BHSD, k_BHSD, v_BHSD = (split_heads(x, self.num_heads).transpose(1, 2) for x in self.split(projected))
-        return join_heads(attend_reference(q_BHSD, k_BHSD, v_BHSD, mask_BS[:, None]).transpose(1, 2))
+        mask_BTS = mask_BS[:, None]
+        if self.width:
+            mask_BTS = visible(mask_BTS, Sight(width=self.width), projected.shape[1], projected.device)
+        return join_heads(attend_reference(q_BHSD, k_BHSD, v_BHSD, mask_BTS).transpose(1, 2))
 
     def attend_past(self, number: int, projected: Tensor, past: Sequence[Tensor], position_1: Tensor) -> list[Tensor]:
         """Attend from the last token of each row to itself and to the tokens before it.
@@ -98,11 +103,13 @@ class Kernels:
             position_1: T, the position of the last token.
 
         Returns:
-            Output [R, 1, P]; and keys and values with this position at the end, each [R, H, T + 1, D], or the past with
-            this position written into it.
+            Output [R, 1, P]; and keys and values with this position at the end, each [R, H, T + 1, D], or of the last
+            positions that restricted attention sees, or the past with this position written into it.
         """
         q_RH1D, *key_value = (split_heads(x, self.num_heads).transpose(1, 2) for x in self.split(projected))
         k_RHTD, v_RHTD = (torch.cat(both, dim=2) for both in zip(past, key_value, strict=True))
+        if self.width:  # what no later query sees is forgotten
+            k_RHTD, v_RHTD = (x_RHTD[:, :, -self.width :] for x_RHTD in (k_RHTD, v_RHTD))
         return [join_heads(attend_reference(q_RH1D, k_RHTD, v_RHTD).transpose(1, 2)), k_RHTD, v_RHTD]
 
     def attend_cross(self, q_BKP: Tensor, cross: Sequence[Tensor], mask_BS: Tensor) -> Tensor:
@@ -146,8 +153,14 @@ class Kernels:
             choice: [C] with any values, followed by `listed` of `logits`. With a shortlist, ids are places in the list.
                 The special tokens come first in it, each at its own id.
         """
-        candidates, *listed = choice
-        logits_RV = self.logits(states_RM, listed)
+        return self.best(self.logits(states_RM, choice[1:]), choice)
+
+    def best(self, logits_RV: Tensor, choice: Sequence[Tensor]) -> list[Tensor]:
+        """Return the results of `chosen` for logits of the whole vocabulary, [R, V], or of a shortlist, [R, W * E].
+
+        Log-probabilities are logits too.
+        """
+        candidates = choice[0]
         forbidden = torch.tensor(FORBIDDEN, device=logits_RV.device)
         log_probs_RV = F.log_softmax(logits_RV, dim=-1).index_fill(1, forbidden, float("-inf"))
         log_probs_RC, ids_RC = log_probs_RV.topk(candidates.shape[0], dim=-1)

@@ -77,12 +77,13 @@ def rotated(x_HD: Tensor, turns_D: Tensor) -> Tensor:
 class SelfAttention(nn.Module):
     """Multi-head attention of a sequence to itself (Vaswani et al. 2017, section 3.2.2).
 
-    The three projections are one matrix.
+    The three projections are one matrix. `model.attention_width` restricts it (Vaswani et al. 2017, section 4).
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.num_heads = config.num_heads
+        self.width = config.attention_width
         key_width, value_width = (config.num_heads * width for width in config.head_widths)
         self.widths = (key_width, key_width, value_width)
         self.query_key_value = nn.Linear(config.d_model, sum(self.widths), bias=False)
@@ -96,10 +97,12 @@ class SelfAttention(nn.Module):
     def forward(self, x_M: Tensor, layout: Layout, turns_D: Tensor | None = None, *, causal: bool = False) -> Tensor:
         """Map [..., M] to [..., M]. `turns_D` are rotary positions (see `rotated`)."""
         if turns_D is None:
-            attended_HD = attend_self(self.query_key_value(x_M), self.widths, self.num_heads, layout, causal=causal)
+            projected_P = self.query_key_value(x_M)
+            attended_HD = attend_self(projected_P, self.widths, self.num_heads, layout, causal=causal, width=self.width)
         else:
             q_HD, k_HD, v_HD = self.project(x_M)
-            attended_HD = attend(rotated(q_HD, turns_D), rotated(k_HD, turns_D), v_HD, layout, causal=causal)
+            turned = rotated(q_HD, turns_D), rotated(k_HD, turns_D)
+            attended_HD = attend(*turned, v_HD, layout, causal=causal, width=self.width)
         output: Tensor = self.output(join_heads(attended_HD))
         return output
 

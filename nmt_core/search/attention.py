@@ -29,6 +29,20 @@ ATTENTION_OUTPUTS = (
 """Outputs of a Transformer's graph, which has those that its model has."""
 
 
+WORKED_FILE = "worked.onnx"
+"""Graph of all matrices of the first layers, which a bundle of a very small Transformer has."""
+_OF_ATTENTION = (
+    *("input", "entered", "queries", "keys", "values", "scores", "scaled", "masked", "weights"),
+    *("summed", "joined", "output", "residual", "left"),
+)
+WORKED_OUTPUTS = (
+    *(f"encoder_{name}" for name in _OF_ATTENTION),
+    *(f"network_{name}" for name in ("activated", "output", "residual", "left")),
+    *(f"decoder_{name}" for name in _OF_ATTENTION),
+    "logits",
+)
+"""Outputs of `WORKED_FILE` (see `models/worked_example.py`)."""
+
 STEPWISE_OUTPUTS = ("attention", "source_embedding", "target_embedding")
 """Outputs of a recurrent model's graph at each step."""
 
@@ -37,7 +51,7 @@ STEPWISE_OUTPUTS = ("attention", "source_embedding", "target_embedding")
 class AttentionMaps:
     """Attention and embeddings of one pass. None means that the model does not have them.
 
-    Rows of weights sum to 1. Rows of padding have no meaning.
+    Rows of weights sum to 1, or to less with predictive local attention. Rows of padding have no meaning.
     """
 
     cross_attention: Floats | None = None
@@ -57,6 +71,24 @@ class AttentionMaps:
     """Vectors of the tokens of the decoder's input as they enter the model, [B, T, M]."""
     target_positions: Floats | None = None
     """Vectors that are added to `target_embedding` for positions, [T, M]."""
+
+
+def worked_example(folder: Path, source_BS: Ints, target_BT: Ints) -> dict[str, Floats] | None:
+    """Return all matrices of the first layers by their names in `WORKED_OUTPUTS`. None if there is no graph for them.
+
+    Args:
+        folder: folder of the graphs in fp32: `<bundle>/fp32`.
+        source_BS: source ids, end marks included, padded at the end.
+        target_BT: the decoder's input: <s> and the target ids.
+
+    Raises:
+        ModelError: onnxruntime cannot run the graph.
+    """
+    if not (folder / WORKED_FILE).is_file():
+        return None
+    session = open_graph(folder / WORKED_FILE)
+    arrays = session.run(list(WORKED_OUTPUTS), {"source": source_BS, "target": target_BT})
+    return dict(zip(WORKED_OUTPUTS, arrays, strict=True))
 
 
 class AttentionGraph:

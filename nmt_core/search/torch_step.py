@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from nmt_core.models.decoding import graphs_of, plain_kernels
+from nmt_core.models.ensemble import EnsembleKernels
 from nmt_core.models.kernels import Kernels
 from nmt_core.models.model import TranslationModel
 from nmt_core.search.step import Floats, Ints, Listed
@@ -21,7 +22,7 @@ class TorchStepper:
         kernels: kernels of this model to compute with. None means plain PyTorch.
     """
 
-    def __init__(self, model: TranslationModel, kernels: Kernels | None = None) -> None:
+    def __init__(self, model: TranslationModel, kernels: Kernels | EnsembleKernels | None = None) -> None:
         self.model = model.eval()
         self.graphs = graphs_of(kernels or plain_kernels(model))
 

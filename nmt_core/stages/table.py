@@ -86,10 +86,11 @@ STAGES: dict[str, Stage] = {
         Stage("average", 3, ("average", "model"), ("train", "encode"), "nmt_core.train.average:run"),
         Stage(
             "export",
-            13,
+            14,
             ("export", "model", "languages", "clean"),
             ("average", "tokenizer", "split"),
             "nmt_core.export.onnx:run",
+            identity="nmt_core.export.members:identity",
         ),
         Stage(
             "evaluate",

@@ -20,6 +20,7 @@ from nmt_core.config import SIDES, MixConfig, PipelineConfig, Side, TokenizerCon
 from nmt_core.errors import ConfigError
 from nmt_core.stages.stage import Inputs, Job, StageReport
 from nmt_core.tokenizer.fit import Fit, measure, unused_pieces
+from nmt_core.tokenizer.foreign import sentencepiece_model
 from nmt_core.tokenizer.pretokenize import (
     BOUNDARY,
     PRETOKENIZERS_FILE,
@@ -29,7 +30,7 @@ from nmt_core.tokenizer.pretokenize import (
     SideConfig,
 )
 from nmt_core.tokenizer.sample import Sample, count_pairs, text_shards
-from nmt_core.tokenizer.start import files_to_take
+from nmt_core.tokenizer.start import files_to_take, foreign_files
 from nmt_core.tokenizer.tokenizer import (
     BOS_ID,
     EOS_ID,
@@ -101,26 +102,42 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Tokenize
 
 
 def _take_over(config: PipelineConfig, out: Path) -> list[str]:
-    """Copy the files of `tokenizer.start_from`, and return the names of the SentencePiece files.
+    """Copy or convert the files of `tokenizer.start_from`, and return the names of the SentencePiece files.
 
     Raises:
-        ConfigError: a symbol is not a piece of that vocabulary, so it would be split.
+        ConfigError: a symbol is not a piece of that vocabulary, so it would be split, or SentencePiece cannot compute
+            what the vocabulary of another program describes.
     """
-    taken = files_to_take(config.tokenizer.start_from)
-    if (cut := taken[0].with_name(PRETOKENIZERS_FILE)).exists():
-        shutil.copyfile(cut, out / cut.name)
-    for file in taken:
-        tokenizer = Tokenizer(file)
-        pieces = {tokenizer.piece(index) for index in range(tokenizer.vocab_size)}
+    start_from = Path(config.tokenizer.start_from)
+    models = _existing_models(start_from)
+    for name, model in models.items():
+        pieces = {piece.piece for piece in sentencepiece_model_pb2.ModelProto.FromString(model).pieces}
         if missing := [
-            symbol for symbol in symbols(config.tokenizer, config.mix, _SIDES_OF[file.name]) if symbol not in pieces
+            symbol for symbol in symbols(config.tokenizer, config.mix, _SIDES_OF[name]) if symbol not in pieces
         ]:
             raise ConfigError(
-                f"tokenizer.start_from={file.parent}: {file.name} has no piece {missing[0]!r}: remove it from "
+                f"tokenizer.start_from={start_from}: {name} has no piece {missing[0]!r}: remove it from "
                 "tokenizer.user_symbols or mix.corpora, or learn a vocabulary and train from scratch"
             )
-        shutil.copyfile(file, out / file.name)
-    return [file.name for file in taken]
+    for name, model in models.items():
+        (out / name).write_bytes(model)
+    if (cut := start_from / PRETOKENIZERS_FILE).is_file():
+        shutil.copyfile(cut, out / cut.name)
+    return list(models)
+
+
+def _existing_models(start_from: Path) -> dict[str, bytes]:
+    """Return the SentencePiece models of `tokenizer.start_from`, converted if need be, by their names in the stage.
+
+    Raises:
+        ConfigError: SentencePiece cannot compute what the vocabulary of another program describes.
+        ModelError: a file is not a SentencePiece model of this pipeline.
+        StageError: there is no vocabulary.
+    """
+    if foreign := foreign_files(start_from):
+        names = [SPM_FILE] if len(foreign) == 1 else [SOURCE_SPM_FILE, TARGET_SPM_FILE]
+        return {name: sentencepiece_model(file) for name, file in zip(names, foreign, strict=True)}
+    return {file.name: Tokenizer(file).serialised() for file in files_to_take(str(start_from))}
 
 
 def _report(tokenizers: Tokenizers, files: Sequence[str], sample: Sample, **counts: int) -> TokenizerReport:

@@ -24,13 +24,36 @@ def identity(config: PipelineConfig) -> Identity:
     options = config.tokenizer.model_dump(mode="json") | {"sample_pairs": config.tokenizer.pairs_to_sample}
     if config.tokenizer.start_from:
         folder = Path(config.tokenizer.start_from)
-        files = [folder / name for name in files_of(folder)]
+        files = foreign_files(folder) or [folder / name for name in files_of(folder)]
         if all(file.is_file() for file in files):  # otherwise the stage reports the missing file
             taken = {file.name: sha256_of(file) for file in files}
             options = {name: value for name, value in options.items() if name in _STILL_COUNT} | {"start_from": taken}
     elif versions := installed(config.tokenizer.pretokenize_source) | installed(config.tokenizer.pretokenize_target):
         options |= {"versions": versions, "languages": config.languages.model_dump(mode="json")}
     return {"tokenizer": options, "mix": config.mix.model_dump(mode="json")}
+
+
+_FOREIGN = (
+    ("source.spm", "target.spm"),
+    ("tokenizer.json",),
+    ("spiece.model",),
+    ("sentencepiece.bpe.model",),
+    ("tokenizer.model",),
+)
+"""Names that other programs give to vocabularies. The first that a folder has counts. Two are source and target."""
+
+
+def foreign_files(place: Path) -> list[Path]:
+    """Return the vocabulary of another program: the file itself, or files of a folder. Empty if there is none.
+
+    A folder with a vocabulary of this pipeline has none.
+    """
+    if place.is_file():
+        return [place]
+    if (place / tokenizer_files(place)[0]).is_file():
+        return []
+    found = ([place / name for name in names] for names in _FOREIGN)
+    return next((files for files in found if all(file.is_file() for file in files)), [])
 
 
 def files_to_take(start_from: str) -> list[Path]:
@@ -43,7 +66,7 @@ def files_to_take(start_from: str) -> list[Path]:
     files = [folder / name for name in tokenizer_files(folder)]
     if missing := [file for file in files if not file.is_file()]:
         raise StageError(
-            f"tokenizer.start_from={folder}: {missing[0]} is missing: give the folder of a bundle, or an artifact of "
-            "the stage tokenizer (`nmt artifacts ls tokenizer` lists them)"
+            f"tokenizer.start_from={folder}: {missing[0]} is missing: give the folder of a bundle, an artifact of "
+            "the stage tokenizer (`nmt artifacts ls tokenizer` lists them), a SentencePiece model, or a tokenizer.json"
         )
     return files

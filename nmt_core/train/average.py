@@ -1,7 +1,7 @@
 """Stage `average`: average the weights of several checkpoints (Vaswani et al. 2017, section 6.1).
 
 The average and every checkpoint that training kept are scored on the dev set. The stage writes the weights with the
-lowest loss.
+lowest loss. For an ensemble, it also keeps the weights of each member.
 """
 
 import math
@@ -11,19 +11,24 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import safetensors
 import safetensors.torch
 import torch
 from pydantic import BaseModel
 
+from nmt_core.batches.collate import pad
+from nmt_core.batches.plan import Capacity, pad_micro_batches
 from nmt_core.batches.shards import DEV_FILE, TokenShards
 from nmt_core.config import AverageConfig, ModelConfig, PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.models.build import build_model
-from nmt_core.stages.stage import Inputs, Job, StageReport
+from nmt_core.models.ensemble import log_mean
+from nmt_core.stages.stage import Inputs, Job, Reporter, StageReport
+from nmt_core.tokenizer.tokenizer import PAD_ID
 from nmt_core.train.distributed import World
 from nmt_core.train.validate import dev_loss
-from nmt_core.train.weights import MODEL_FILE, WEIGHTS
+from nmt_core.train.weights import MEMBERS, MODEL_FILE, WEIGHTS
 
 _SLICE_TOKENS = 2_048  # dev set tokens in one pass: their number does not change the loss
 
@@ -48,6 +53,10 @@ class AverageReport(StageReport):
     """Update of the checkpoint with the lowest dev loss."""
     best_single_dev_loss: float
     kept: list[KeptCheckpoint]
+    members: tuple[str, ...] = ()
+    """Updates of the checkpoints that are exported as an ensemble. Empty without an ensemble."""
+    ensemble_dev_loss: float | None = None
+    """Dev loss of the mean of the members' probabilities. None without an ensemble."""
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> AverageReport:
@@ -66,9 +75,15 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> AverageR
         for done, file in enumerate(kept, start=1):
             losses[file] = dev.loss_of(file)
             job.reporter.progress(done, len(kept) + 1, f"dev loss {losses[file]:.4f} after update {_update(file):,}")
-        chosen = moving[-1:] if config.average.strategy == "ema" else choose(config.average, losses)
+        chosen = (
+            moving[-1:]
+            if config.average.strategy == "ema"
+            else choose(config.average.strategy, config.average.checkpoints, losses)
+        )
         safetensors.torch.save_file(mean_weights(chosen), average, _metadata(chosen[0]))
         averaged_loss = dev.loss_of(average)
+        members = choose(config.average.strategy, config.average.ensemble, losses)
+        ensemble_loss = _keep_members(members, out / MEMBERS, dev, job.reporter) if members else None
     best = min(kept, key=losses.__getitem__)
     if not math.isfinite(min(averaged_loss, losses[best])):
         raise StageError(
@@ -93,18 +108,32 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> AverageR
         best_single=_update(best),
         best_single_dev_loss=losses[best],
         kept=[KeptCheckpoint(update=_update(file), dev_loss=loss) for file, loss in losses.items()],
+        members=tuple(str(_update(file)) for file in members),
+        ensemble_dev_loss=ensemble_loss,
     )
 
 
-def choose(config: AverageConfig, losses: Mapping[Path, float]) -> list[Path]:
-    """Return the checkpoints to average, oldest first.
+def choose(strategy: str, count: int, losses: Mapping[Path, float]) -> list[Path]:
+    """Return some checkpoints, oldest first.
 
     Args:
-        config: strategy and number of checkpoints.
+        strategy: `last`, or `best` for the lowest dev losses.
+        count: number of checkpoints.
         losses: dev loss of each checkpoint, oldest first.
     """
-    ranked = list(losses) if config.strategy == "last" else sorted(losses, key=losses.__getitem__, reverse=True)
-    return sorted(ranked[-config.checkpoints :])
+    ranked = list(losses) if strategy != "best" else sorted(losses, key=losses.__getitem__, reverse=True)
+    return sorted(ranked[len(ranked) - count :])
+
+
+def _keep_members(files: list[Path], folder: Path, dev: "_DevSet", reporter: Reporter) -> float:
+    """Copy the weights of each member of an ensemble, and return the ensemble's dev loss."""
+    folder.mkdir()
+    for file in files:
+        shutil.copyfile(file, folder / file.name)
+    log_probs = [dev.log_probs_of(file) for file in files]
+    loss = -float(log_mean(log_probs).double().mean())
+    reporter.log(f"dev loss {loss:.4f} of the ensemble of {len(files)} checkpoints")
+    return loss
 
 
 def mean_weights(files: list[Path]) -> dict[str, torch.Tensor]:
@@ -137,6 +166,21 @@ class _DevSet:
         loss = dev_loss(self._model, self._pairs, _SLICE_TOKENS, self._world)
         return math.inf if math.isnan(loss) else loss
 
+    @torch.inference_mode()
+    def log_probs_of(self, weights: Path) -> torch.Tensor:
+        """Return the log-probability of each target token in nats, fp32 on the CPU, in the same order for all files."""
+        safetensors.torch.load_model(self._model, weights)
+        self._model.eval()
+        tokens = max(_SLICE_TOKENS, int(self._pairs.lengths.max()))
+        found = []
+        for rows in pad_micro_batches(self._pairs.lengths, Capacity(tokens, tokens), np.random.default_rng(0)):
+            batch = pad(self._pairs, rows).to(self._world.device)
+            is_token = batch.target != PAD_ID
+            states_NM = self._model(batch.source, batch.decoder_input)[is_token]
+            log_probs_NV = self._model.output(states_NM).float().log_softmax(-1)
+            found.append(log_probs_NV.gather(1, batch.target[is_token][:, None]).squeeze(1).cpu())
+        return torch.cat(found)
+
 
 def _require_enough(config: AverageConfig, kept: int, moving: int) -> None:
     if config.strategy == "ema":
@@ -144,11 +188,12 @@ def _require_enough(config: AverageConfig, kept: int, moving: int) -> None:
             raise StageError(
                 "average.strategy=ema: training left no moving average: set train.ema_decay, such as 0.999"
             )
-    elif kept < config.checkpoints:
-        raise StageError(
-            f"average.checkpoints={config.checkpoints}: training left {kept}: set it lower, or lower "
-            "train.checkpoint_every"
-        )
+        return
+    for name, count in (("checkpoints", config.checkpoints), ("ensemble", config.ensemble)):
+        if kept < count:
+            raise StageError(
+                f"average.{name}={count}: training left {kept}: set it lower, or lower train.checkpoint_every"
+            )
 
 
 def _metadata(file: Path) -> dict[str, str] | None:

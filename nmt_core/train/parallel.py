@@ -113,7 +113,8 @@ class Parallel:
         tokens per second with graphs, and 438,859 without.
         """
         self._compiled = True
-        self._graphed = config.batching == "packed" and config.parallel == "ddp" and not config.activation_checkpointing
+        is_packed = config.batching == "packed" and not self.model.config.attention_width  # which unpacks sentences
+        self._graphed = is_packed and config.parallel == "ddp" and not config.activation_checkpointing
         for layer in chain(self.model.encoder, self.model.decoder):
             layer.compile(mode="reduce-overhead" if self._graphed else None)
 

@@ -17,6 +17,9 @@ CHECKPOINTS = "checkpoints"
 MODEL_FILE = "model.safetensors"
 """Name of the file of the weights in an artifact of `average`."""
 
+MEMBERS = "members"
+"""Name of the folder of an ensemble's members in an artifact of `average`, each named by its update."""
+
 _KEY = "nmt"  # only one key: safetensors writes several in any order, and equal weights must give equal files
 
 

@@ -115,6 +115,9 @@ _binary("Add", FLOATS | _INTEGERS, Tensor.add)
 _binary("Sub", FLOATS | _INTEGERS, Tensor.sub)
 _binary("Mul", FLOATS | _INTEGERS, Tensor.mul)
 _binary("And", {torch.bool}, Tensor.__and__)
+_binary("Or", {torch.bool}, Tensor.__or__)
+_binary("LessOrEqual", FLOATS, Tensor.le)
+_binary("Min", FLOATS, torch.minimum)
 _binary("Equal", {*FLOATS, *_INTEGERS, torch.bool}, Tensor.__eq__)
 
 

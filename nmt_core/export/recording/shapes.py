@@ -115,7 +115,7 @@ def _getitem(draft: Draft, x: Tensor, index: Part | tuple[Part, ...] | Recorded)
 
 
 @RULES.rule(torch.arange)
-def _arange(draft: Draft, end: Size) -> str:
+def _arange(draft: Draft, end: Size, *, device: torch.device | None = None) -> str:
     return draft.node("Range", draft.number(0), draft.node("Squeeze", draft.size(end)), draft.number(1))
 
 
@@ -135,8 +135,8 @@ def _zeros_like(draft: Draft, x: Recorded) -> str:
 
 
 @RULES.rule(Tensor.tril)
-def _tril(draft: Draft, x: Recorded) -> str:
-    return draft.node("Trilu", x, upper=0)
+def _tril(draft: Draft, x: Recorded, diagonal: int = 0) -> str:
+    return draft.node("Trilu", x, *([draft.number(diagonal)] if diagonal else []), upper=0)
 
 
 # Answers to Python code.

@@ -1,4 +1,4 @@
-"""Recurrent models that attend to every source position: RNNsearch, and the global attention of Luong et al.
+"""Recurrent models that attend to source positions: RNNsearch, and the global and local attention of Luong et al.
 
 Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate"; Luong et al. 2015,
 "Effective Approaches to Attention-based Neural Machine Translation".
@@ -149,7 +149,7 @@ class SearchModel(AttendingModel):
 
 
 class GlobalAttentionModel(AttendingModel):
-    """Global attention (Luong et al. 2015, sections 3 and 3.1), with input feeding (section 3.3) if the recipe says so.
+    """Attention of Luong et al. (2015, sections 3 and 3.1), with input feeding (section 3.3) if the recipe says so.
 
     The layers of the decoder start from the last states of the encoder's layers, and read words. With the state h_t of
     the last layer, alpha = softmax over s of score(h_t, h_s), c_t = sum of alpha_s h_s, and the decoder returns the
@@ -158,6 +158,10 @@ class GlobalAttentionModel(AttendingModel):
     Equation 8 has three scores: h_t^T h_s (`dot`), h_t^T W_a h_s (`general`) and v_a^T tanh(W_a [h_t; h_s])
     (`concat`). The product of W_a and h_s is computed once per source. With input feeding, the first layer of the
     decoder also reads the attentional vector of the step before, zeros at the first step.
+
+    Local attention (Luong et al. 2015, section 3.2) weighs the source positions s with |s - p_t| <= D only. The centre
+    p_t is t (`monotonic`), or S sigmoid(v_p^T tanh(W_p h_t)) for a source of S tokens (`predictive`, equations 9 and
+    10), and the weights are then multiplied by exp(-(s - p_t)^2 / (2 sigma^2)) with sigma = D / 2.
     """
 
     def _build(self) -> None:
@@ -173,6 +177,9 @@ class GlobalAttentionModel(AttendingModel):
         if rnn.attention == "concat":
             self.query = nn.Linear(hidden, self._key_size, bias=False)
             self.score = nn.Linear(self._key_size, 1, bias=False)
+        if rnn.window == "predictive":
+            self.centre = nn.Linear(hidden, hidden, bias=False)
+            self.centre_score = nn.Linear(hidden, 1, bias=False)
 
     @property
     def _key_size(self) -> int:
@@ -192,18 +199,22 @@ class GlobalAttentionModel(AttendingModel):
         return {name: ("sentences", "source_positions", size) for name, size in shapes.items()}
 
     @property
-    def state_names(self) -> list[str]:
-        """Names of the tensors of the decoder's states, with the vector that is fed back at the end."""
-        return [*super().state_names, *(["attentional"] if self.config.rnn.input_feeding else [])]
+    def state_sizes(self) -> dict[str, int]:
+        """Widths of the states, with the vector that is fed back, and the target position for `monotonic`."""
+        rnn = self.config.rnn
+        fed = {"attentional": rnn.hidden_size} if rnn.input_feeding else {}
+        return super().state_sizes | fed | ({"position": 1} if rnn.window == "monotonic" else {})
 
     def start(self, source: Source) -> tuple[list[Tensor], list[State]]:
         """Return the encoder's states with W_a h_s, and the first states (see `RecurrentModel.start`).
 
-        With input feeding, a state for the vector that is fed back follows the states of the layers.
+        A state for the vector that is fed back, and one for the target position, may follow the states of the layers.
         """
         annotations_BSA, states = source.annotations_BSA, [state for (state,) in source.states]
         if self.config.rnn.input_feeding:
             states.append((torch.zeros_like(states[-1][0]),))
+        if self.config.rnn.window == "monotonic":
+            states.append((torch.zeros_like(states[-1][0][:, :1]),))
         cross = [annotations_BSA]
         if self.config.rnn.attention != "dot":
             cross.append(self.key(annotations_BSA))
@@ -213,14 +224,15 @@ class GlobalAttentionModel(AttendingModel):
         """Return the outputs of the decoder [B, T, M] (see `RecurrentModel.decode`)."""
         if self.config.rnn.input_feeding:
             return self._decode_fed(y_BTE, cross, is_token_BS, states)
-        x_BTH = y_BTE
-        for number, (layer, state) in enumerate(zip(self.decoder, states, strict=True)):
+        x_BTH, place_1T = y_BTE, torch.arange(y_BTE.shape[1], device=y_BTE.device)[None]
+        for number, (layer, state) in enumerate(zip(self.decoder, states, strict=False)):
             x_BTH, _ = layer(self.dropout(x_BTH) if number else x_BTH, state)
-        return self._attend(x_BTH, cross, is_token_BS)
+        return self._attend(x_BTH, cross, is_token_BS, place_1T)
 
     def _decode_fed(self, y_BTE: Tensor, cross: list[Tensor], is_token_BS: Tensor, states: list[State]) -> Tensor:
         """Decode one position after the other, because each one reads the output of the one before."""
-        *states, (fed_BH,) = states
+        layers = len(self.decoder)
+        states, (fed_BH,) = states[:layers], states[layers]
         outputs = []
         first = cast(Recurrence, self.decoder[0])
         for place, y_B1E in enumerate(torch.split(y_BTE, 1, dim=1)):
@@ -231,7 +243,7 @@ class GlobalAttentionModel(AttendingModel):
                     x_B1H, states[number] = layer(self.dropout(x_B1H), states[number])
                 else:
                     x_B1H, states[number] = layer(x_B1H, states[number], fed_BH)
-            outputs.append(self._attend(x_B1H, cross, is_token_BS))
+            outputs.append(self._attend(x_B1H, cross, is_token_BS, torch.tensor([[place]], device=y_BTE.device)))
             fed_BH = outputs[-1].squeeze(1)
         return torch.cat(outputs, dim=1)
 
@@ -243,32 +255,75 @@ class GlobalAttentionModel(AttendingModel):
         for layer, state in zip(cast(list[Recurrence], self.decoder), states, strict=False):
             projected_RG = layer.input(x_RH)
             if layer.context is not None:
-                projected_RG = projected_RG + layer.context(states[-1][0])
+                projected_RG = projected_RG + layer.context(states[len(self.decoder)][0])
             after.append(layer.step(projected_RG, state))
             x_RH = after[-1][0]
-        output_RH = self._attend(self._by_sentence(x_RH, is_token_BS), cross, is_token_BS).flatten(0, 1)
-        return output_RH, [*after, (output_RH,)] if self.config.rnn.input_feeding else after
+        hidden_BKH, place_BK = self._by_sentence(x_RH, is_token_BS), self._places(states, is_token_BS)
+        output_RH = self._attend(hidden_BKH, cross, is_token_BS, place_BK).flatten(0, 1)
+        if self.config.rnn.input_feeding:
+            after.append((output_RH,))
+        if self.config.rnn.window == "monotonic":
+            after.append((states[-1][0] + 1,))
+        return output_RH, after
 
     def weights(self, before: list[State], after: list[State], cross: list[Tensor], is_token_BS: Tensor) -> Tensor:
         """Return alpha of a step, which depends on the state after it (see `AttendingModel.weights`)."""
         last_RH = after[len(self.decoder) - 1][0]
-        return self.align(self._by_sentence(last_RH, is_token_BS), cross, is_token_BS)
+        place_BK = self._places(before, is_token_BS)
+        return self.align(self._by_sentence(last_RH, is_token_BS), cross, is_token_BS, place_BK)
 
-    def align(self, hidden_BTH: Tensor, cross: list[Tensor], is_token_BS: Tensor) -> Tensor:
-        """Return alpha [B, T, S], the share of its attention that each target position pays to each source position."""
+    def align(
+        self, hidden_BTH: Tensor, cross: list[Tensor], is_token_BS: Tensor, place_BT: Tensor | None = None
+    ) -> Tensor:
+        """Return alpha [B, T, S], the share of its attention that each target position pays to each source position.
+
+        Args:
+            hidden_BTH: states of the last layer.
+            cross: first result of `start`.
+            is_token_BS: True at source tokens and False at padding.
+            place_BT: numbers of the target positions, from 0, or [1, T]. Only `monotonic` needs them.
+        """
         if self.config.rnn.attention == "concat":
             query_BTN, key_BSN = self.query(hidden_BTH), cross[-1]
             score_BTS = self.score(torch.tanh(query_BTN[:, :, None] + key_BSN[:, None])).squeeze(-1)
         else:
             score_BTS = hidden_BTH @ cross[-1].transpose(1, 2)
-        return softmax_over(score_BTS, is_token_BS[:, None])
+        if self.config.rnn.window == "all":
+            return softmax_over(score_BTS, is_token_BS[:, None])
+        return self._in_window(score_BTS, self._centre(hidden_BTH, is_token_BS, place_BT), is_token_BS)
+
+    def _in_window(self, score_BTS: Tensor, centre_BT: Tensor, is_token_BS: Tensor) -> Tensor:
+        """Return alpha of local attention [B, T, S], for the centres of the windows."""
+        size = float(self.config.rnn.window_size)
+        place_S = torch.arange(is_token_BS.shape[1], device=is_token_BS.device).float()
+        distance_BTS = place_S - centre_BT[:, :, None]
+        squared_BTS = distance_BTS * distance_BTS
+        align_BTS = softmax_over(score_BTS, is_token_BS[:, None] & (squared_BTS <= size * size))
+        if self.config.rnn.window == "predictive":
+            align_BTS = align_BTS * (squared_BTS * (-2 / (size * size))).exp().to(align_BTS.dtype)
+        return align_BTS
+
+    def _centre(self, hidden_BTH: Tensor, is_token_BS: Tensor, place_BT: Tensor | None) -> Tensor:
+        """Return the centre of each target position's window, fp32 [B, T]. At least one source token is in a window."""
+        length_B1 = is_token_BS.sum(dim=1, dtype=torch.float32)[:, None]
+        if self.config.rnn.window == "predictive":
+            score_BT = self.centre_score(torch.tanh(self.centre(hidden_BTH))).squeeze(-1)
+            return length_B1 * torch.sigmoid(score_BT.float())
+        assert place_BT is not None
+        return torch.minimum(place_BT.float(), length_B1 - 1)
+
+    def _places(self, states: list[State], is_token_BS: Tensor) -> Tensor | None:
+        """Return the number of the target position of each row, [B, K], or None if it does not matter."""
+        if self.config.rnn.window != "monotonic":
+            return None
+        return self._by_sentence(states[-1][0], is_token_BS).squeeze(-1)
 
     def _by_sentence(self, x_RH: Tensor, is_token_BS: Tensor) -> Tensor:
         """Return the rows of each sentence side by side, [B, K, H]."""
         return x_RH.view(is_token_BS.shape[0], -1, x_RH.shape[-1])
 
-    def _attend(self, hidden_BTH: Tensor, cross: list[Tensor], is_token_BS: Tensor) -> Tensor:
-        context_BTA = self.align(hidden_BTH, cross, is_token_BS) @ cross[0]
+    def _attend(self, hidden_BTH: Tensor, cross: list[Tensor], is_token_BS: Tensor, place_BT: Tensor | None) -> Tensor:
+        context_BTA = self.align(hidden_BTH, cross, is_token_BS, place_BT) @ cross[0]
         return torch.tanh(self.combine(torch.cat([context_BTA, hidden_BTH], dim=-1)))
 
     def _at_source(self) -> list[nn.Module]:

@@ -3,13 +3,12 @@
 Letters: see `model.py`, and `cells.py` for I.
 """
 
-from collections.abc import Sequence
-
 import torch.nn.functional as F
 from torch import Tensor
 
+from nmt_core.models.incremental import DecodingStep
 from nmt_core.models.kernels import Graph, Kernels
-from nmt_core.models.recurrent.cells import CELLS, Recurrence, State, read_steps
+from nmt_core.models.recurrent.cells import Recurrence, State, read_steps
 from nmt_core.models.recurrent.model import RecurrentModel
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
@@ -35,7 +34,7 @@ class RnnEncoderGraph(Graph):
     kernels: RnnKernels
 
     def forward(self, source_BS: Tensor) -> list[Tensor]:
-        """Return the tensors of `cross_shapes`, then the tensors of `state_names`.
+        """Return the tensors of `cross_shapes`, then the tensors of `state_sizes`.
 
         Args:
             source_BS: source ids, end marks included, padded.
@@ -45,31 +44,24 @@ class RnnEncoderGraph(Graph):
         return [*cross, *(part for state in states for part in state)]
 
 
-class RnnStepGraph(Graph):
-    """Graph of one step of decoding, with states of the decoder in place of keys and values."""
+class RnnStepGraph(DecodingStep):
+    """Graph of one step of a recurrent model, with states of the decoder in place of keys and values."""
 
     model: RecurrentModel
 
-    def forward(
-        self,
-        tokens_R: Tensor,
-        position_1: Tensor,
-        source_mask_BS: Tensor,
-        choice: Sequence[Tensor],
-        cross: list[Tensor],
-        past: list[Tensor],
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        """Decode one more position (see `incremental.StepGraph` for the other arguments and the results).
+    def read(
+        self, tokens_R: Tensor, position_1: Tensor, source_mask_BS: Tensor, cross: list[Tensor], past: list[Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return the states [R, M] before the output matrix, and the next past (see `incremental.DecodingStep`).
 
         Args:
+            tokens_R: ids of the tokens to read.
             position_1: not used.
-            choice: see `incremental.StepGraph`.
+            source_mask_BS: bool, True at source tokens and False at padding.
             cross: first part of the result of `RnnEncoderGraph`.
-            past: rest of that result, or second result of the previous step, in the order of the rows; each [R, H].
+            past: rest of that result, or second result of the previous step, in the order of the rows; each [R, ...].
         """
         model = self.model
-        width = len(CELLS[model.config.rnn.cell].names)
-        states = [tuple(past[first : first + width]) for first in range(0, len(past), width)]
         y_RE = F.embedding(tokens_R, model.target_embedding.weight)
-        state_RM, states = model.step(y_RE, cross, source_mask_BS, states)
-        return self.kernels.chosen(state_RM, choice), [part for state in states for part in state]
+        state_RM, states = model.step(y_RE, cross, source_mask_BS, model.states_of(past))
+        return state_RM, [part for state in states for part in state]

@@ -77,10 +77,17 @@ class RecurrentModel(TranslationModel):
         raise NotImplementedError
 
     @property
-    def state_names(self) -> list[str]:
-        """Names of the tensors of the decoder's states, each [R, H], in order."""
+    def state_sizes(self) -> dict[str, int]:
+        """Width of each tensor of the decoder's states, by its name, in order. Each tensor has a row for each row."""
         names = CELLS[self.config.rnn.cell].names
-        return [f"{name}_{layer}" for layer in range(len(self.decoder)) for name in names]
+        hidden = self.config.rnn.hidden_size
+        return {f"{name}_{layer}": hidden for layer in range(len(self.decoder)) for name in names}
+
+    def states_of(self, past: list[Tensor]) -> list[State]:
+        """Return the states for a list of their tensors: of each layer, then any others, as `start` returns them."""
+        width, layers = len(CELLS[self.config.rnn.cell].names), len(self.decoder)
+        states: list[State] = [tuple(past[number * width : (number + 1) * width]) for number in range(layers)]
+        return states + [(other,) for other in past[layers * width :]]
 
     def encode(self, source_BS: Tensor, is_token_BS: Tensor, read: Read = read_steps) -> Source:
         """Read the source."""

@@ -203,6 +203,13 @@ def test_nothing_slow_is_imported() -> None:
         ),
         (CorpusConfig, {"train": [{"name": "a", "source": "s", "target": "t"}] * 2}, "the name 'a' twice"),
         (PipelineConfig, TOY | {"average": {"checkpoints": 9}}, "average.checkpoints=9 is more than train.keep_check"),
+        (PipelineConfig, TOY | {"average": {"ensemble": 9}}, "average.ensemble=9 is more than train.keep_check"),
+        (PipelineConfig, TOY | {"average": {"ensemble": 1}}, "ensemble=1 is one checkpoint: set it to 2 or more"),
+        (
+            PipelineConfig,
+            TOY | {"average": {"ensemble": 2, "strategy": "ema"}, "train": {"ema_decay": 0.99}},
+            "ensemble=2 needs several checkpoints, and strategy=ema has one average: set strategy",
+        ),
         (PipelineConfig, TOY | {"train": {"micro_batch_tokens": 128}}, "encode.max_length=256 is more than 128"),
         (
             PipelineConfig,

@@ -16,6 +16,7 @@ from nmt_core.errors import DataError, ModelError
 from nmt_core.explain.explanation import MOST_PIECES, Explanation, explain
 from nmt_core.explain.page import page
 from nmt_core.explain.positions import sinusoidal
+from nmt_core.models.ensemble import Ensemble
 from nmt_core.models.layers import sinusoidal_positions
 from nmt_core.models.model import TranslationModel
 from nmt_core.models.transformer import Transformer
@@ -172,6 +173,16 @@ def test_a_recurrent_model_is_shown_as_it_is(
     np.testing.assert_allclose(levels.sum(axis=1) / 255, 1, atol=0.5 * len(found.source) / 255)
 
 
+def test_an_ensemble_shows_its_first_member_and_says_so(
+    tiny_model: Transformer, other_model: Transformer, bundle_of: Callable[..., Path], explanation: Explanation
+) -> None:
+    found = explain(bundle_of(Ensemble([tiny_model, other_model])), LINE, SEARCH)
+    words = " ".join("".join(Page(page(found, "two")).text).split())
+    assert "an ensemble of 2 such models" in words and "Vectors and attention belong to the first member" in words
+    assert "ensemble" not in "".join(Page(page(explanation, "one")).text)
+    np.testing.assert_allclose(found.maps.encoder_attention, explanation.maps.encoder_attention, atol=1e-6)
+
+
 @pytest.mark.parametrize("search", [SearchConfig(beam_size=1), SearchConfig(method="sample", n_best=2)])
 def test_any_search_is_explained_by_its_beam(search: SearchConfig, tiny_bundle: Path) -> None:
     found = explain(tiny_bundle, "now", search)
@@ -203,7 +214,7 @@ def test_positions_are_called_what_they_are(
     model = Transformer(ModelConfig.model_validate(sizes | {"positions": kind}), tiny_tokenizer.vocab_size, 2_048)
     text = page(explain(bundle_of(model.eval().requires_grad_(False)), LINE, SEARCH), "tiny")
     words = " ".join("".join(Page(text).text).split())
-    assert Page(text).sections == SECTIONS
+    assert [section for section in Page(text).sections if section != "numbers"] == SECTIONS, "it is small"
     assert said in words and "PE(pos, 2i)" not in words
     assert ("positions" in data_of(text)["strips"]) == ("sum" in data_of(text)["strips"]) == (kind == "learned")
 

@@ -159,7 +159,8 @@ def test_int8_keeps_its_cache_in_fp32_where_integers_lose_too_much(tiny_tokenize
     values = {"name": "tiny", "corpus": CorpusConfig(toy=ToyCorpusConfig()), "languages": languages}
     values["export"] = {"bleu_loss_bound": 5}  # five sentences say little
     gates = Gates(model, Tokenizers(tokenizer, tokenizer), dev, PipelineConfig.model_validate(values), threads=1)
-    gates._ranges.cache |= dict.fromkeys(gates._ranges.cache, (1e6, 1e6))
+    (ranges,) = gates._ranges
+    ranges.cache |= dict.fromkeys(ranges.cache, (1e6, 1e6))
     export_graphs(onnx_kernels(model), tmp_path / "fp32")
     gates.measure(tmp_path, "fp32")
     _export_judged(gates, "int8", tmp_path, SilentReporter(), with_shortlist=False)

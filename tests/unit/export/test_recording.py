@@ -57,6 +57,13 @@ def causal(x: Tensor) -> Tensor:
     return scores.masked_fill(~before[None], float("-inf"))
 
 
+def near(x: Tensor) -> list[Tensor]:
+    """Return which positions are near each other, and which of them are one or in the first sentence's range."""
+    ones = torch.ones((x.shape[1], x.shape[1]), dtype=torch.bool, device=x.device)
+    place = torch.arange(x.shape[1], device=x.device).float()
+    return [ones.tril(2) & ~ones.tril(-2), ones.tril(-1) | (torch.minimum(place, x[0, :, 0]).le(0.5))]
+
+
 def with_room(rows: Tensor, ids: Tensor) -> Tensor:
     return torch.cat([rows, rows.new_zeros(ids.shape[1], WIDTH)])
 
@@ -113,6 +120,7 @@ CASES: dict[str, tuple[Callable[..., Any], Sequence[Held]]] = {
     "expanded": (lambda rows: rows[:1].squeeze(0).expand(rows.shape[0], WIDTH), [ROWS]),
     "from sizes": (lambda rows: [places(rows), torch.zeros_like(rows)], [ROWS]),
     "causal": (causal, [X]),
+    "near": (near, [X]),
     "questions": (lambda x: x.to(x.dtype) * x.dim(), [X]),
     "nothing": (lambda x, ids: [x, ids, x], [X, IDS]),
 }

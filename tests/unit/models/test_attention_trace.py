@@ -28,7 +28,9 @@ def paid(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     """Return the weights of each attention in the order of `Transformer.forward`, from its queries and keys."""
     seen = list[Tensor]()
 
-    def looked_at(q: Tensor, k: Tensor, v: Tensor, keys, queries=None, *, causal: bool = False) -> Tensor:
+    def looked_at(
+        q: Tensor, k: Tensor, v: Tensor, keys, queries=None, *, causal: bool = False, width: int = 0
+    ) -> Tensor:
         scores = torch.einsum("bthd,bshd->bhts", q, k) / math.sqrt(q.shape[-1])
         for sentence in range(len(scores)):
             for t in range(scores.shape[2]):

@@ -22,6 +22,32 @@ TARGETS = [(7, 8, 9), (5,), (4, 6)]
 TARGET_BT = np.array([[2, 7, 8, 9], [2, 5, 0, 0], [2, 4, 6, 0]])
 
 
+@pytest.mark.parametrize("window", ["monotonic", "predictive"])
+@pytest.mark.parametrize("attention", ["dot", "general, input feeding"])
+def test_local_attention_is_shown_in_its_window(attention: str, window: str, tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    rnn = {"hidden_size": 12, "bidirectional": False, "window": window, "window_size": 1, "cell": "lstm"}
+    rnn |= {"attention": attention.split(",")[0], "input_feeding": attention.endswith("input feeding")}
+    values = {"d_model": 8, "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "none"}
+    config = ModelConfig.model_validate(values | {"architecture": "rnn", "rnn": rnn})
+    model = build_model(config, 40).eval().requires_grad_(False)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.8)
+    export_graphs(OnnxRnnKernels(model), tmp_path / "fp32", with_attention=True)
+    maps = AttentionGraph(tmp_path / "fp32").run(pad_sources(SOURCES), TARGET_BT)
+    assert maps.cross_attention is not None
+    for weights_TS, source, target in zip(maps.cross_attention[:, 0, 0], SOURCES, TARGETS, strict=True):
+        for place, weights_S in enumerate(weights_TS[: len(target) + 1]):
+            seen = np.flatnonzero(weights_S)
+            if window == "monotonic":
+                middle = min(place, len(source))
+                assert seen.tolist() == [s for s in range(len(source) + 1) if abs(s - middle) <= 1]
+                assert weights_S.sum() == pytest.approx(1)
+            else:
+                assert 1 <= len(seen) <= 3 and seen[-1] - seen[0] == len(seen) - 1
+                assert seen[-1] <= len(source) and weights_S.sum() < 1, "the Gaussian takes a part"
+
+
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 @pytest.mark.parametrize("attention", ["additive", "dot", "general", "concat", "concat, input feeding"])
 def test_the_graph_says_what_the_model_says(

@@ -47,6 +47,11 @@ KINDS: dict[str, dict[str, Any]] = {
         "rnn": {"attention": "general", "cell": "lstm", "bidirectional": False, "input_feeding": True},
     },
     "concat": {"rnn": {"attention": "concat", "bidirectional": False}},
+    "local-m": {
+        "rnn": {"attention": "dot", "bidirectional": False, "window": "monotonic", "window_size": 2}
+        | {"input_feeding": True},
+    },
+    "local-p": {"rnn": {"attention": "general", "bidirectional": False, "window": "predictive", "window_size": 2}},
 }
 
 
@@ -58,6 +63,8 @@ SEEDS = {
     "dot": 6,
     "general, input feeding": 6,
     "concat": 3,
+    "local-m": 3,
+    "local-p": 1,
 }
 """With which some translations end, and others do not."""
 

@@ -197,3 +197,34 @@ def test_weights_from_elsewhere_are_unknown(store: Store, ancestor: Callable[...
     ancestor(1, "a sentence")
     made = candidate(store, 1, "model.safetensors, sha256 0123456789ab")
     assert "whose training text is unknown" in unknown(CONFIG, made, store)
+
+
+@pytest.mark.parametrize(
+    ("test", "decontaminate", "why"),
+    [
+        ("a sentence", True, ""),
+        ("another sentence", True, "did not hold out the test set news"),
+        ("a sentence", False, "trained with clean.decontaminate off"),
+    ],
+)
+def test_nor_may_a_member_of_an_ensemble_have_seen_them(
+    store: Store, ancestor: Callable[..., Artifact], make: Make, test: str, decontaminate: bool, why: str
+) -> None:
+    own, other = ancestor(1, "a sentence"), ancestor(2, test, decontaminate=decontaminate)
+    members = [{"model": own.short, "is_own": True}, {"model": other.short, "is_own": False}]
+    made = replace(candidate(store, 1), export=make("export", 1, None, {"members": members}))
+    found = unknown(CONFIG, made, store)
+    assert (why in found and found.startswith(f"{other.short} is a member of the ensemble")) if why else found == ""
+
+
+def test_a_teacher_that_is_an_ensemble_answers_for_its_members(
+    store: Store, ancestor: Callable[..., Artifact], make: Make, taught: Callable[[str], Candidate]
+) -> None:
+    ancestor(1, "a sentence")
+    own, other = ancestor(2, "a sentence"), ancestor(3, "another sentence")
+    members = [{"model": own.short, "is_own": True}, {"model": other.short, "is_own": False}]
+    teacher = make("export", 4, None, {"members": members}, average=own)
+    found = unknown(DISTILLED, taught(teacher.short), store)
+    assert found.startswith(f"{other.short} is a member of the ensemble") and "test set news" in found
+    alone = make("export", 5, None, {"members": members[:1]}, average=own)
+    assert unknown(DISTILLED, taught(alone.short), store) == ""

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -178,3 +179,20 @@ def test_scores_come_with_intervals_and_signatures_and_failures_are_named(measur
 def test_a_model_of_text_that_was_not_searched_for_test_sentences_says_so(measured: Candidate) -> None:
     values = recipe(address="a").model_dump() | {"clean": {"decontaminate": False}}
     assert "may contain sentences of the test sets" in model_card(PipelineConfig.model_validate(values), measured)
+
+
+def test_each_member_of_an_ensemble_is_named(tmp_path: Path) -> None:
+    members = [
+        {"model": "average/aaaa", "checkpoint": "400", "sha256": "1" * 64, "is_own": True},
+        {"model": "average/bbbb", "checkpoint": "", "sha256": "2" * 64, "is_own": False},
+        {"model": "average/cccc", "checkpoint": "", "sha256": "3" * 64, "is_own": False},
+    ]
+    export = reported(tmp_path, "export", items_out=1_234, members=members, not_published={})
+    made = replace(candidate(tmp_path), export=export, teachers={"average/bbbb": "en-de version 4, which is champion"})
+    card = model_card(CONFIG, made).replace("\\", "")
+    assert "an ensemble of 3 models" in card
+    assert f"average/aaaa after update 400 (of this run; sha256 of the weights {'1' * 12})" in card
+    assert f"average/bbbb (en-de version 4, which is champion; sha256 of the weights {'2' * 12})" in card
+    assert f"average/cccc (not a registered model; sha256 of the weights {'3' * 12})" in card
+    assert "1,234 parameters in 3 members" in card
+    assert "ensemble" not in model_card(CONFIG, candidate(tmp_path))

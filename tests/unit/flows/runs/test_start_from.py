@@ -49,6 +49,10 @@ def put(settings: Settings, identity: Identity) -> Artifact:
     return settings.store.publish(folder, made)
 
 
+def ensemble(*members: str) -> PipelineConfig:
+    return PipelineConfig.model_validate({"name": "test", "corpus": {"toy": {}}, "export": {"members": members}})
+
+
 def distillation(*teachers: str) -> PipelineConfig:
     part = {"name": "made", "text": "parallel_source", "teachers": teachers}
     return PipelineConfig.model_validate({"name": "test", "corpus": {"toy": {}}, "synthesis": {"parts": [part]}})
@@ -218,3 +222,13 @@ def test_what_a_kept_run_starts_from_is_no_garbage(settings: Settings, ran: Any)
     ran(2, [], start_from=str(training.path))
     assert rubbish(settings, 1) == {"average/1", "tokenizer/1"}
     assert "train/1" in rubbish(settings, 0)
+
+
+def test_members_of_an_ensemble_are_found_and_kept(with_registry: Settings) -> None:
+    weights = put(with_registry, OF_WEIGHTS)
+    config = resolved(ensemble("models:/en-ko@champion", weights.short), with_registry)
+    assert config.export.members == (str(weights.path), str(weights.path))
+    assert named_artifacts(config.model_dump(mode="json")) == {("average", WEIGHTS)}
+    bundle = put(with_registry, OF_BUNDLE)
+    with pytest.raises(ConfigError, match=r"export\.members=export/.*: give average/FINGERPRINT"):
+        resolved(ensemble(bundle.short), with_registry)

@@ -48,6 +48,21 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"encoder_layers": 2, "decoder_layers": 2},
         {"attention": "general", "cell": "lstm", "bidirectional": False, "input_feeding": True},
     ),
+    "luong, local-m": ({}, {"attention": "dot", "bidirectional": False, "window": "monotonic", "window_size": 1}),
+    "luong, local-m, input feeding": (
+        {"encoder_layers": 2, "decoder_layers": 2},
+        {"attention": "general", "cell": "lstm", "bidirectional": False, "input_feeding": True}
+        | {"window": "monotonic", "window_size": 1},
+    ),
+    "luong, local-p": (
+        {"encoder_layers": 2, "decoder_layers": 2},
+        {"attention": "general", "cell": "lstm", "bidirectional": False, "window": "predictive", "window_size": 2},
+    ),
+    "luong, concat, local-p, input feeding": (
+        {},
+        {"attention": "concat", "bidirectional": False, "input_feeding": True}
+        | {"window": "predictive", "window_size": 1},
+    ),
     "luong, concat, plain units, input feeding": (
         {},
         {"attention": "concat", "cell": "rnn", "bidirectional": False, "input_feeding": True},
@@ -172,20 +187,35 @@ class Equations:
         return found
 
     def luong(self, words: list[Floats], annotations: list[Floats], ends: list[list[Any]]) -> list[Floats]:
-        """Equations 5 and 8 of Luong et al. 2015, and section 3.3."""
+        """Equations 5 and 8 to 10 of Luong et al. 2015, and section 3.3."""
         states, found = [of_layer[0] for of_layer in ends], []
         fed = np.zeros(self.rnn.hidden_size)
-        for word in words:
+        for place, word in enumerate(words):
             x = word
             for layer in range(len(states)):
                 is_fed = self.rnn.input_feeding and layer == 0
                 states[layer] = self.cell(f"decoder.{layer}", x, states[layer], fed if is_fed else None)
                 x = states[layer][0]
-            scores = np.array([self.luong_score(x, h) for h in annotations])
-            shares = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
+            shares = self.luong_shares(x, annotations, place)
             context = sum(share * h for share, h in zip(shares, annotations, strict=True))
             fed = np.tanh(self.product("combine", np.concatenate([context, x])))
             found.append(fed)
+        return found
+
+    def luong_shares(self, target: Floats, annotations: list[Floats], place: int) -> Floats:
+        """Attention to each annotation, by a loop over the window."""
+        length, size = len(annotations), self.rnn.window_size
+        centre = float(min(place, length - 1))
+        if self.rnn.window == "predictive":
+            centre = length * float(sigmoid(self.product("centre_score", np.tanh(self.product("centre", target))))[0])
+        window = [s for s in range(length) if self.rnn.window == "all" or abs(s - centre) <= size]
+        scores = np.array([self.luong_score(target, annotations[s]) for s in window])
+        shares = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
+        if self.rnn.window == "predictive":
+            deviation = size / 2
+            shares = shares * np.array([np.exp(-((s - centre) ** 2) / (2 * deviation**2)) for s in window])
+        found = np.zeros(length)
+        found[window] = shares
         return found
 
     def luong_score(self, target: Floats, source: Floats) -> float:
