@@ -40,6 +40,7 @@ the order, which pyproject.toml declares:
     augmentation          rough and marked copies of training text
     bundle                the folder that `export` writes, on disk and in memory
     translator            translation with a bundle: onnxruntime and sentencepiece, without torch, Prefect or MLflow
+    judges                programs and services that judge or translate, and the files that they use
     train                 training with torchrun, checkpoints and averaging
     evaluate              scores, test sets and the gate
     export                ONNX graphs

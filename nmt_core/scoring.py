@@ -3,6 +3,7 @@
 Letters in names of arrays: S sentences, K counts of a metric.
 """
 
+import copy
 import functools
 import hashlib
 from collections.abc import Sequence
@@ -67,11 +68,19 @@ class Statistics:
         self.metric = metric
         self.counts_SK = counts_SK
         self.signature = signature
+        self.lower_is_better = False
+        """True if a lower score is better, as for TER."""
 
     @property
     def score(self) -> float:
         """Score of all sentences."""
         return self.score_of(self.counts_SK.sum(axis=0))
+
+    def of_sentences(self, places: Sequence[int]) -> "Statistics":
+        """Return the statistics of some of the sentences, by their indices."""
+        chosen = copy.copy(self)
+        chosen.counts_SK = self.counts_SK[list(places)]
+        return chosen
 
     def score_of(self, sums_K: Counts) -> float:
         """Return the score of any selection of sentences, from the sums of their counts."""
@@ -108,6 +117,7 @@ class SentenceStatistics(Statistics):
         signature = _signature(metric, tokenizer)
         signature = signature.replace("|tok:none|", f"|tok:{pieces.name}|") if pieces else signature
         super().__init__(metric, np.array(counts, dtype=np.int64), signature)
+        self.lower_is_better = metric == "TER"
 
     def score_of(self, sums_K: Counts) -> float:
         """Return the score of any selection of sentences, from the sums of their counts."""

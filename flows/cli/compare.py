@@ -10,7 +10,8 @@ import typer
 from flows.cli.arguments import AsJson, Debug, Overrides, Quiet, Verbose, detail_of
 from flows.cli.interruption import Stopped, interruptible
 from flows.runs.selection import Selection
-from nmt_core.errors import BudgetError, NmtError, PreemptedError, counted
+from nmt_core.errors import BudgetError, ConfigError, NmtError, PreemptedError, counted
+from nmt_core.evaluate.examples import Choice
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,6 +56,13 @@ def compare(
             "write a figure.",
         ),
     ] = None,
+    examples: Annotated[
+        Choice | None,
+        typer.Option(
+            help="Print sentences of the main test set with their translations by each recipe, and by its other "
+            "systems: the longest sentences, random ones, or the worst ones of the first recipe.",
+        ),
+    ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
     debug: Debug = False,
@@ -66,17 +74,25 @@ def compare(
     from flows.comparison.contenders import contenders
     from flows.comparison.figure import check_figure
 
+    if examples and as_json:
+        raise ConfigError("--examples has no JSON: leave out --json, or read TEST-SET.sentences.parquet of `evaluate`")
     detail = detail_of(quiet=quiet, verbose=verbose)
     compared = contenders(recipes, overrides or [], seeds, corpus_of or None, debug=debug)
     figures = {option: file for option, file in (("--figure", figure), ("--pareto", pareto)) if file}
     for option, file in figures.items():
         check_figure(file, len({contender.label for contender in compared}), option)
     form: Form = "json" if as_json else "markdown" if markdown else "table"
-    _compare(compared, form=form, figures=figures, detail=detail, debug=debug)
+    _compare(compared, form=form, figures=figures, examples=examples, detail=detail, debug=debug)
 
 
 def _compare(
-    contenders: "Sequence[Contender]", *, form: "Form", figures: Mapping[str, Path], detail: "Detail", debug: bool
+    contenders: "Sequence[Contender]",
+    *,
+    form: "Form",
+    figures: Mapping[str, Path],
+    examples: Choice | None,
+    detail: "Detail",
+    debug: bool,
 ) -> None:
     """Run all contenders, even if some fail, and show the results. A signal ends it early and still shows them.
 
@@ -84,6 +100,7 @@ def _compare(
         contenders: trainings to run, in this order.
         form: form of the printed result. Unless it is a table, progress goes to stderr.
         figures: file for each figure, by the option that names it.
+        examples: rule for the choice of sentences to print. None prints none.
         detail: what to show of each run.
         debug: show tracebacks.
 
@@ -118,6 +135,8 @@ def _compare(
     finally:
         if runs:
             _show(runs, form, figures, console)
+            if examples:
+                _show_examples(runs, examples, form, settings)
     if failed := [f"{run.recipe} (seed {run.seed})" for run in runs if run.status != "finished"]:
         raise ComparisonError(
             f"{len(failed)} of {counted(len(runs), 'run')} failed, for the reasons above: {', '.join(failed)}: fix "
@@ -171,6 +190,20 @@ def _with_points(
             found[number] = with_points(run, contender, summary)
             measured.add(run.recipe)
     return found
+
+
+def _show_examples(runs: "Sequence[ComparedRun]", choice: Choice, form: "Form", settings: "Settings") -> None:
+    """Print sentences side by side to stdout."""
+    from flows.comparison.examples import as_markdown, find_examples, on_a_terminal
+    from flows.display.progress import terminal
+
+    found = find_examples(runs, settings, choice)
+    if form == "markdown":
+        print(as_markdown(found), flush=True)
+        return
+    console = terminal(to_stderr=False)
+    for line in on_a_terminal(found):
+        console.print(line, soft_wrap=True)
 
 
 def _show(runs: "Sequence[ComparedRun]", form: "Form", figures: Mapping[str, Path], console: "Console") -> None:

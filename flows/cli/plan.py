@@ -92,6 +92,7 @@ def _show_plan(config: "PipelineConfig", selection: Selection) -> None:
     from flows.runs.machine import Free
     from flows.runs.reasons import makers_of, reason_of, with_compared
     from flows.settings import Settings
+    from nmt_core.judges.impartial import partial_judges
     from nmt_core.stages.table import plan
 
     settings = Settings.load()
@@ -121,6 +122,8 @@ def _show_plan(config: "PipelineConfig", selection: Selection) -> None:
     lines = (*_notes(foreseen), forecasts.free_line(free), forecasts.busy_line(free))
     for line in (*filter(None, lines), *forecasts.warnings(foreseen, free)):
         console.print(line, soft_wrap=True)
+    for warning in partial_judges(config):
+        console.print(f"Warning: {warning}", soft_wrap=True)
     if config.rounds.count:
         console.print(
             f"Before these stages, this run trains {counted(2 * config.rounds.count - 1, 'other model')} in both "

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from flows.display.reports import money
-from flows.html_report import attention, data, differences, operation, quality, training
+from flows.html_report import attention, data, differences, operation, quality, systems, training
 from flows.html_report.blocks import Run, Section, Text, duration
 from flows.html_report.svg import DARK, LIGHT, RULES
 from flows.runs.summary import PAGE, RunSummary
@@ -22,6 +22,7 @@ _SECTIONS = (
     quality.verdict,
     differences.changes,
     quality.scores,
+    systems.systems,
     quality.rounds,
     quality.by_length,
     quality.translations,
@@ -33,6 +34,9 @@ _SECTIONS = (
     operation.cost,
     operation.reproduction,
 )
+
+_ONLY_IF = {quality.rounds: lambda run: bool(run.summary.rounds), systems.systems: systems.has_systems}
+"""Condition of each section that not every run has."""
 
 _NUMERIC = re.compile(r"[-+]?[0-9][0-9,.]*(%| (s|min|h|[kMGT]?B))?")
 
@@ -65,9 +69,13 @@ def page(run: Run) -> str:
         summary=run.summary,
         languages=run.config["languages"],
         tiles=_tiles(run.summary),
-        sections=[_section(make, run) for make in _SECTIONS if make is not quality.rounds or run.summary.rounds],
+        sections=[_section(make, run) for make in _SECTIONS if _ONLY_IF.get(make, _always)(run)],
         drawings=f":root{{{LIGHT}}}@media screen and (prefers-color-scheme:dark){{:root{{{DARK}}}}}{RULES}",
     )
+
+
+def _always(run: Run) -> bool:
+    return True
 
 
 def _is_numeric(text: str) -> bool:

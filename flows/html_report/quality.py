@@ -9,8 +9,10 @@ from flows.html_report.blocks import Block, Charts, Marked, Run, Section, Senten
 from flows.html_report.charts import curves
 from flows.html_report.differences import with_differences
 from flows.registry import verdicts
+from nmt_core.config import PipelineConfig
 from nmt_core.evaluate.sentences import read_sentences
 from nmt_core.evaluate.verdict import Verdict, interval
+from nmt_core.judges.impartial import partial_judges
 
 _SAMPLES = 20
 _HARDEST = 10
@@ -60,24 +62,51 @@ def scores(run: Run) -> Section:
     theirs = {
         (s["test_set"], s["metric"]): s for s in (run.champion.report() if run.champion else {}).get("scores", [])
     }
+    metrics = run.config.get("evaluate", {}).get("metrics", ())
+    lower = {"TER", *(metric["name"] for metric in metrics if metric.get("lower_is_better"))}
     rows = []
     for score in report["scores"]:
         champion = theirs.get((score["test_set"], score["metric"]))
         same = champion if champion and champion["signature"] == score["signature"] else None
         rows.append(
-            [score["test_set"], _metric(score["metric"]), number(score["score"]), _interval(score)]
+            [score["test_set"], _metric(score["metric"], lower), number(score["score"]), _interval(score)]
             + ([number(same["score"]) if same else "", _interval(same or {})] if theirs else [])
             + [score["signature"]]
         )
     columns = ["Test set", "Metric", "Score", "95% interval"]
     columns += ["Champion's score", "95% interval"] if theirs else []
     table = Table([*columns, "Signature"], rows, is_stacked=True)
-    return Section("Scores", [*_about_the_champion(run), table, *_not_scored(report)])
+    blocks = [*_about_the_champion(run), *_partial(run), table, *_suites(report), *_not_scored(report)]
+    return Section("Scores", blocks)
 
 
-def _metric(name: str) -> str:
+def _partial(run: Run) -> list[Block]:
+    """Return a warning for each metric that favours the model."""
+    return [Text(f"Warning: {sentence}.") for sentence in partial_judges(PipelineConfig.model_validate(run.config))]
+
+
+def _suites(report: dict[str, Any]) -> list[Block]:
+    """Return a table of the suites: their sizes, and chrF with and without the change that their rules make."""
+    rows = [
+        [
+            row["suite"],
+            f"{row['sentences']:,} of {row['total']:,}",
+            number(row["chrf"]),
+            number(row["chrf_unchanged"]),
+            row["not_scored"],
+        ]
+        for row in report.get("suites", [])
+    ]
+    about = Text("Suites are made from the main test set by rules. Unchanged: the same sentences before the change.")
+    columns = ["Suite", "Sentences", "chrF", "chrF unchanged", "Not scored because"]
+    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    cells = [[row[place] for place in used] for row in rows]
+    return [about, Table([columns[place] for place in used], cells, is_stacked=True)] if rows else []
+
+
+def _metric(name: str, lower: set[str]) -> str:
     """Return the name of a metric, with a note if a lower score is better."""
-    return f"{name} (lower is better)" if name == "TER" else name
+    return f"{name} (lower is better)" if name in lower else name
 
 
 def _not_scored(report: dict[str, Any]) -> list[Block]:

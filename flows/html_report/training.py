@@ -19,6 +19,7 @@ Points = Sequence[dict[str, Any]]
 _PANELS: tuple[tuple[str, dict[str, str]], ...] = (
     ("loss, nats per target token", {"train": "train_loss", "dev": "dev_loss"}),
     ("BLEU and chrF on the dev set", {"BLEU": "dev_bleu", "chrF": "dev_chrf"}),
+    ("train.dev_metric on the dev set", {"dev metric": "dev_metric"}),
     ("learning-rate schedule", {"learning rate": "learning_rate"}),
     ("gradient norm, before clipping", {"gradient norm": "gradient_norm"}),
     ("target tokens per second", {"tokens per second": "target_tokens_per_second"}),

@@ -1,7 +1,7 @@
 """Gate before production: it collects the results of a challenger and of the champion, and decides about promotion."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +17,17 @@ from flows.settings import Settings
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError, FormatError, ModelError, words_of
 from nmt_core.evaluate import gate, quality
+from nmt_core.evaluate.judges import GateJudge
 from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.report import check_sentences
+from nmt_core.evaluate.suites import MadeSuite, make_suites
 from nmt_core.evaluate.test_sets import TestSet, read_hypotheses, read_test_sets
 from nmt_core.evaluate.verdict import Check, Verdict
 from nmt_core.export.dev import Dev
 from nmt_core.export.speed import describe_search, speed_ratio
+from nmt_core.judges.lines import ProgramError
+from nmt_core.scoring import Statistics
+from nmt_core.store.artifacts import Artifact
 from nmt_core.translator import Translator
 
 if TYPE_CHECKING:
@@ -77,7 +82,7 @@ class Incumbent:
         self._config = config
         self._settings = settings
         self._folder = folder
-        self._evaluate = settings.store.find("evaluate", version.tags.get(tag_of("evaluate"), "none"))
+        self.evaluate: Artifact | None = settings.store.find("evaluate", version.tags.get(tag_of("evaluate"), "none"))
 
     @cached_property
     def bundle(self) -> Path:
@@ -100,9 +105,9 @@ class Incumbent:
             ConfigError: The model cannot run here.
             ModelError: The model cannot be fetched or read.
         """
-        if self._evaluate and self._evaluate.report().get("test_sets", {}).get(test.name) == test.sha256:
+        if self.evaluate and self.evaluate.report().get("test_sets", {}).get(test.name) == test.sha256:
             with contextlib.suppress(OSError):
-                return read_hypotheses(self._evaluate.path, test.name)
+                return read_hypotheses(self.evaluate.path, test.name)
         return [translation.text for translation in self.translator.translate(test.sources)]
 
     def sentences(self) -> list[SentenceCheck]:
@@ -140,6 +145,10 @@ class Gate:
         self._candidate = candidate
         self._champions = champions
         self._settings = settings
+        self._judge = GateJudge(
+            config.registry.metric, config.evaluate, config.languages.target, allow_code=settings.allow_code
+        )
+        self._known: dict[str, tuple[Statistics, Statistics]] = {}
 
     def judge(self, version: "ModelVersion", champion: Incumbent | None) -> Verdict:
         """Compare a version with the champion, or judge it alone if there is no champion."""
@@ -165,20 +174,62 @@ class Gate:
             return [quality.not_compared(name, metric, problem, champion=bool(champion)) for name in names]
         tests = read_test_sets(split.path)
         judged = partial(self._compared, champion=champion) if champion else self._first
-        return [judged(test, is_main=number == 0) for number, test in enumerate(tests)]
+        checks = [judged(test, is_main=number == 0) for number, test in enumerate(tests)]
+        return checks + (self._suites(tests[0], champion) if champion and tests else [])
+
+    def _suites(self, main: TestSet, champion: Incumbent) -> list[Check]:
+        """Compare the challenger with the champion on the suites that have enough sentences."""
+        suites = make_suites(main, self._config.evaluate.suites, self._config.languages)
+        return [self._on_suite(suite, main, champion) for suite in suites if not suite.problem]
+
+    def _on_suite(self, suite: MadeSuite, main: TestSet, champion: Incumbent) -> Check:
+        registry, name = self._config.registry, suite.test.name
+        try:
+            if suite.is_selection:
+                of_main = self._statistics(main, champion)
+                both = of_main[0].of_sentences(suite.places), of_main[1].of_sentences(suite.places)
+            else:
+                both = self._statistics(suite.test, champion, suite)
+        except ProgramError as error:
+            return quality.not_compared(name, registry.metric, str(error), champion=False)
+        except _UNUSABLE as error:
+            return quality.not_compared(name, registry.metric, str(error))
+        return quality.suite_against_champion(name, both, registry)
+
+    def _statistics(
+        self, test: TestSet, champion: Incumbent, suite: MadeSuite | None = None
+    ) -> tuple[Statistics, Statistics]:
+        """Return the statistics of both models' translations of a test set, as they are scored in its suite."""
+        if test.sha256 not in self._known:
+            texts = champion.hypotheses(test), read_hypotheses(self._candidate.evaluate.path, test.name)
+            scored = suite.scored if suite else test
+            old, new = map(suite.comparable, texts) if suite else texts
+            self._known[test.sha256] = (
+                self._judge.statistics(scored, old, champion.evaluate),
+                self._judge.statistics(scored, new, self._candidate.evaluate),
+            )
+        return self._known[test.sha256]
 
     def _first(self, test: TestSet, *, is_main: bool) -> Check:
-        hypotheses = read_hypotheses(self._candidate.evaluate.path, test.name)
-        return quality.first_champion(test, hypotheses, self._config.languages, self._config.registry, is_main=is_main)
+        hypotheses, registry = read_hypotheses(self._candidate.evaluate.path, test.name), self._config.registry
+
+        def statistics(texts: Sequence[str]) -> Statistics:
+            return self._judge.statistics(test, texts, self._candidate.evaluate)
+
+        try:
+            return quality.first_champion(test, hypotheses, statistics, registry, is_main=is_main)
+        except (ProgramError, ConfigError) as error:
+            return quality.not_compared(test.name, registry.metric, str(error), champion=False)
 
     def _compared(self, test: TestSet, *, is_main: bool, champion: Incumbent) -> Check:
-        registry, languages = self._config.registry, self._config.languages
+        registry = self._config.registry
         try:
-            champion_hypotheses = champion.hypotheses(test)
+            both = self._statistics(test, champion)
+        except ProgramError as error:
+            return quality.not_compared(test.name, registry.metric, str(error), champion=False)
         except _UNUSABLE as error:  # for example, a format that is no longer supported
             return quality.not_compared(test.name, registry.metric, str(error))
-        hypotheses = read_hypotheses(self._candidate.evaluate.path, test.name)
-        return quality.against_champion(test, (champion_hypotheses, hypotheses), languages, registry, is_main=is_main)
+        return quality.against_champion(test.name, both, registry, is_main=is_main)
 
     def _speed(self, champion: Incumbent | None) -> list[Check]:
         registry, split = self._config.registry, self._candidate.split

@@ -19,6 +19,7 @@ from nmt_core.config import PipelineConfig
 from nmt_core.config.budget import SECONDS_PER_HOUR
 from nmt_core.corpus.index import MONOLINGUAL, CorpusIndex, StoredCorpus, licence_files
 from nmt_core.evaluate.sentences import read_sentences
+from nmt_core.judges.impartial import partial_judges
 from nmt_core.store.artifacts import REPORT, Artifact
 
 CARD_FILE = "model_card.md"
@@ -174,6 +175,7 @@ def _limits(config: PipelineConfig, candidate: Candidate) -> _Section:
         lines.append(
             f"- {unfinished:,} of {report['items_out']:,} translations of test sentences did not end, and were cut."
         )
+    lines += [f"- {plain(sentence)}." for sentence in partial_judges(config)]
     for precision, reason in _report(candidate.export).get("not_published", {}).items():
         lines.append(f"- Not published: {precision} graphs ({plain(reason)}).")
     return _Section("## Limits", [*lines, *_hardest(candidate.evaluate, report)])

@@ -28,6 +28,7 @@ _TAKES = {
     "tokenizer": ("tokenizer",),
     "synthesis": ("export",),
     "export": ("average",),
+    "evaluate": ("export",),
 }
 """Stages whose artifacts a section can name. A registered model stands for its artifact of the first stage."""
 _REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>\d+))")
@@ -74,6 +75,13 @@ def resolved(config: PipelineConfig, settings: Settings, *, debug: bool = False)
             places = tuple(place_of("synthesis", option, teacher) for teacher in part.teachers)
             parts.append(part.model_copy(update={"teachers": places}))
         changes["synthesis"] = config.synthesis.model_copy(update={"parts": tuple(parts)})
+    if bundles := [system.bundle for system in config.evaluate.systems if system.bundle]:
+        folders = {bundle: place_of("evaluate", "evaluate.systems.bundle", bundle) for bundle in bundles}
+        systems = [
+            system.model_copy(update={"bundle": folders[system.bundle]}) if system.bundle else system
+            for system in config.evaluate.systems
+        ]
+        changes["evaluate"] = config.evaluate.model_copy(update={"systems": tuple(systems)})
     if config.export.members:
         places = tuple(place_of("export", "export.members", member) for member in config.export.members)
         changes["export"] = config.export.model_copy(update={"members": places})
@@ -106,6 +114,7 @@ def named_artifacts(config: Mapping[str, Any]) -> set[tuple[str, str]]:
     addresses = [config.get(section, {}).get("start_from", "") for section in MADE_OF]
     for part in config.get("synthesis", {}).get("parts", ()):
         addresses += part.get("teachers", ())
+    addresses += [system.get("bundle", "") for system in config.get("evaluate", {}).get("systems", ())]
     addresses += config.get("export", {}).get("members", ())
     places = map(Path, addresses)
     return {(place.parent.name, place.name) for place in places if place.parent.name in STAGES}

@@ -6,6 +6,7 @@ Each section of a recipe is a module of the same name: `train.seed` is in train.
 - filters.py: the options of `clean` that may differ between corpora
 - section.py: the base class of all sections
 - language_codes.py: ISO 639 codes of languages
+- systems.py: other systems in `evaluate.systems`
 - renamed.py: earlier names of options and values
 
 An option of text that is not set is the empty string, and its description says what "Empty means". It is not None,
@@ -22,7 +23,7 @@ from nmt_core.config.budget import BudgetConfig
 from nmt_core.config.clean import CROSS_ENTROPY_DIFFERENCE, CleanConfig, ScoreRule
 from nmt_core.config.corpus import CorpusConfig, MonolingualCorpus, ParallelCorpus, ToyCorpusConfig
 from nmt_core.config.encode import EncodeConfig
-from nmt_core.config.evaluate import BuiltInMetric, EvaluateConfig, Kept, Metric, MustTranslate
+from nmt_core.config.evaluate import BuiltInMetric, EvaluateConfig, Kept, Metric, MustTranslate, Suite, SuiteKind
 from nmt_core.config.export import PRECISIONS, ExportConfig, Precision
 from nmt_core.config.filters import FilterConfig, FilterOverride
 from nmt_core.config.languages import OTHER_SIDE, SIDES, LanguagesConfig, Side
@@ -36,6 +37,7 @@ from nmt_core.config.search import SearchConfig
 from nmt_core.config.section import Section
 from nmt_core.config.split import SplitConfig
 from nmt_core.config.synthesis import REVERSE, MadeFrom, Rejected, SynthesisConfig, SyntheticPart
+from nmt_core.config.systems import HttpForm, System
 from nmt_core.config.tokenizer import Pretokenizing, TokenizerConfig
 from nmt_core.config.train import CurriculumPhase, TrainConfig
 
@@ -59,6 +61,7 @@ __all__ = [
     "ExportConfig",
     "FilterConfig",
     "FilterOverride",
+    "HttpForm",
     "Kept",
     "LanguagesConfig",
     "MadeFrom",
@@ -84,8 +87,11 @@ __all__ = [
     "Side",
     "SignificanceTest",
     "SplitConfig",
+    "Suite",
+    "SuiteKind",
     "SynthesisConfig",
     "SyntheticPart",
+    "System",
     "TokenizerConfig",
     "ToyCorpusConfig",
     "TrainConfig",

@@ -5,11 +5,13 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from nmt_core.config.section import Command, Section, later
+from nmt_core.config.section import Command, Section, Seed, later
+from nmt_core.config.systems import System
 
 BuiltInMetric = Literal["TER", "chrF++", "spBLEU"]
 """Metric of sacreBLEU that `evaluate.metrics` adds to BLEU and chrF."""
 BUILT_IN_METRICS: tuple[BuiltInMetric, ...] = get_args(BuiltInMetric)
+_OF_COMMANDS = ("version", "checkpoint", "factor", "max_seconds", "lower_is_better")
 _ALWAYS = ("BLEU", "chrF", "BLEU ko-mecab", "BLEU no UNK")
 
 
@@ -77,6 +79,8 @@ class Metric(Section):
     """Factor by which the numbers of the program are multiplied, such as 100 for numbers from 0 to 1."""
     max_seconds: float = Field(3_600, gt=0)
     """Longest time for one test set, in seconds, after which the program is ended and left out of the scores."""
+    lower_is_better: bool = later(False)
+    """True if a lower number of the program is better, as for MetricX. The gate needs to know."""
 
     @model_validator(mode="before")
     @classmethod
@@ -96,9 +100,55 @@ class Metric(Section):
             )
         if self.vocabulary and self.name != "spBLEU":
             raise ValueError(f"vocabulary has no effect on {self.name}, only on spBLEU: remove it")
-        options = [name for name in ("version", "checkpoint", "factor", "max_seconds") if name in self.model_fields_set]
+        options = [name for name in _OF_COMMANDS if name in self.changed]
         if options and not self.command:
             raise ValueError(f"{options[0]} has no effect without command: remove it, or write the command")
+        return self
+
+
+SuiteKind = Literal["numbers", "names", "negation", "upper_case", "typos", "tags", "long_lines"]
+"""Rule by which a suite is made from a test set."""
+
+_OPTIONS_OF_SUITES = {"words": "negation", "rate": "typos", "seed": "typos", "joined": "long_lines"}
+"""Kind of suite that each option is for. All other options are for every kind."""
+
+
+class Suite(Section):
+    """Test set made from the main test set by a rule, to judge one ability of a model.
+
+    A recipe may give the kind alone, as in `- typos`.
+    """
+
+    kind: SuiteKind
+    """Rule. Three kinds choose sentences and change nothing. `numbers`: the source has a digit. `names`: the source has
+    a capitalised word, not at its beginning, that the reference has too. `negation`: the source has one of `words`.
+    Four kinds change sentences. `upper_case`: the source is in capitals, and scores ignore case. `typos`: some words of
+    the source have a typing error. `tags`: a word that both sides share, or else the whole line, is in tags.
+    `long_lines`: consecutive sentences are one line."""
+    words: tuple[Sentence, ...] = ()
+    """Words of negation in the source language. Empty means the built-in words, which exist for German, English,
+    Spanish, French, Italian, Dutch, Portuguese and Korean."""
+    rate: float = Field(0.1, gt=0, le=1)
+    """Share of the words of a sentence that get a typing error, at least one. Only words of four letters or more, or of
+    Hangul, get one."""
+    seed: Seed = 1
+    """Random seed of the typing errors. The errors of a sentence depend only on this and on its text."""
+    joined: int = Field(4, ge=2, le=100)
+    """Number of consecutive sentences in a line of `long_lines`."""
+    min_sentences: int = Field(30, ge=1)
+    """Fewest sentences of the suite with which it is scored and takes part in the gate. With fewer, the evaluation says
+    how many there are."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_a_kind_alone(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "Suite":
+        for option, kind in _OPTIONS_OF_SUITES.items():
+            if option in self.changed and self.kind != kind:
+                raise ValueError(f"{option} has no effect on {self.kind}, only on {kind}: remove it")
         return self
 
 
@@ -117,6 +167,27 @@ class EvaluateConfig(Section):
     metrics: tuple[Metric, ...] = later(())
     """Further scores of each test set: TER, chrF++, spBLEU, and programs such as COMET. BLEU and chrF are always
     computed."""
+    suites: tuple[Suite, ...] = later(())
+    """Test sets made from the main test set by rules: numbers, names, negation, upper_case, typos, tags and long_lines.
+    Each has its own scores and its own check in the gate."""
+    systems: tuple[System, ...] = later(())
+    """Other systems that translate the same test sets: outputs in files, programs, HTTP services and models of this
+    package. They are scored by the same metrics, and compared with the model by paired bootstrap resampling. They never
+    decide in the gate."""
+
+    @model_validator(mode="after")
+    def _names_each_system_once(self) -> "EvaluateConfig":
+        names = [system.name for system in self.systems]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"systems has the name {twice[0]!r} twice: name one of the two otherwise")
+        return self
+
+    @model_validator(mode="after")
+    def _names_each_suite_once(self) -> "EvaluateConfig":
+        kinds = [suite.kind for suite in self.suites]
+        if twice := [kind for kind in kinds if kinds.count(kind) > 1]:
+            raise ValueError(f"suites has the kind {twice[0]} twice: remove one of the two")
+        return self
 
     @model_validator(mode="after")
     def _names_each_metric_once(self) -> "EvaluateConfig":

@@ -43,6 +43,8 @@ _PROBLEMS = {
 _NAME = "must be a name of letters, digits and the marks . _ -"
 _FORMS = {
     "^[A-Za-z0-9._-]+$": _NAME,
+    "^[A-Za-z0-9][A-Za-z0-9._+ -]*$": "must begin with a letter or digit, with only letters, digits, spaces and ._+-",
+    "^([A-Za-z_][A-Za-z0-9_]*)?$": "must be the name of an environment variable, or empty",
     "^[A-Za-z0-9._-]*$": f"{_NAME}, or empty",
     "^[A-Za-z]{2,3}([-_@.][A-Za-z0-9]+)*$": "must be a language code, such as en, zh_Hant or pt_BR",
     "^([A-Z][a-z]{3})?(_?([A-Z]{2}|[0-9]{3}))?$": "must be a script, a region or both, such as Hant, BR or Hant_TW",

@@ -1,5 +1,7 @@
 """Whole recipe: its sections, and the rules that hold between them."""
 
+from typing import get_args
+
 from pydantic import Field, model_validator
 
 from nmt_core.config.augmentation import AugmentationConfig
@@ -13,7 +15,7 @@ from nmt_core.config.export import ExportConfig
 from nmt_core.config.languages import LanguagesConfig
 from nmt_core.config.mix import MixConfig
 from nmt_core.config.model import ModelConfig
-from nmt_core.config.registry import RegistryConfig
+from nmt_core.config.registry import MetricName, RegistryConfig
 from nmt_core.config.rounds import RoundsConfig
 from nmt_core.config.schedule import ScheduleConfig
 from nmt_core.config.search import SearchConfig
@@ -104,6 +106,16 @@ class PipelineConfig(Section):
         if self.tokenizer.vocabularies == "separate" and self.model.tied_embeddings == "three_way":
             raise ValueError(
                 "tokenizer.vocabularies=separate leaves nothing to tie three ways: set model.tied_embeddings to two_way"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_the_metric_of_the_gate(self) -> "PipelineConfig":
+        known = [*get_args(MetricName), *(metric.name for metric in self.evaluate.metrics)]
+        if self.registry.metric not in known:
+            raise ValueError(
+                f"registry.metric={self.registry.metric!r} is none of {', '.join(dict.fromkeys(known))}: correct it, "
+                "or add it to evaluate.metrics"
             )
         return self
 

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from nmt_core.config.section import Section
+from nmt_core.config.section import Section, later
 
 MetricName = Literal["BLEU", "chrF", "chrF++"]
 SignificanceTest = Literal["bootstrap", "randomisation"]
@@ -22,10 +22,13 @@ class RegistryConfig(Section):
     """Largest accepted slowdown of a challenger relative to the champion. 0.2 accepts 20% fewer tokens per second. Both
     are timed on the machine that registers the model. The challenger is refused only if the whole 95% interval of the
     measured slowdown is above this value."""
-    metric: MetricName = "BLEU"
-    """Metric that compares champion and challenger on every test set."""
+    metric: str = Field("BLEU", pattern="^[A-Za-z0-9][A-Za-z0-9._+ -]*$", max_length=60)
+    """Metric that compares champion and challenger on every test set: BLEU, chrF, chrF++, or the name of a metric of
+    `evaluate.metrics`, such as TER or a program. Where lower is better, as for TER, the gate takes this into
+    account."""
     min_score: float | None = Field(None, ge=0, le=100)
-    """Lowest score on the main test set with which the first champion is accepted. By default, its score must be
+    """Lowest score on the main test set with which the first champion is accepted, or the highest one if lower is
+    better. By default, its score must be
     significantly better than the score of the untranslated source text. In both cases, fewer than half of its
     translations may be empty. 0 accepts any model, without either condition."""
     significance: float = Field(0.05, gt=0, lt=1)
@@ -43,6 +46,12 @@ class RegistryConfig(Section):
     """Rule for the built-in sentences: numbers, addresses and placeholders, which a model should copy. `all`: every one
     must be copied. `no_worse`: at least as many as the champion copies, and any number for the first champion. This
     suits models whose training text has few of them. `off`: they are not tested."""
+    suites: Literal["refuse", "report"] = later("refuse")
+    """Rule for the suites of `evaluate.suites`. `refuse`: a challenger that is worse than the champion on one of them,
+    by more than `suite_margin`, is refused. `report`: their checks always pass, and show the difference."""
+    suite_margin: float = later(1.0, ge=0, le=100)
+    """Loss on a suite that is accepted, in points of `metric`. A challenger is refused only if the whole confidence
+    interval of its loss is above this value."""
 
     @model_validator(mode="after")
     def _enough_samples(self) -> Self:

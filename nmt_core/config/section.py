@@ -87,6 +87,14 @@ class Section(BaseModel):
         json_schema_extra=_shape_forms,
     )
 
+    @property
+    def changed(self) -> set[str]:
+        """Names of the options whose values are not their defaults.
+
+        Unlike `model_fields_set`, it is the same for a recipe as it was written and as it is stored.
+        """
+        return {name for name, field in type(self).model_fields.items() if getattr(self, name) != field.default}
+
     @model_validator(mode="before")
     @classmethod
     def _read_earlier_names(cls, values: Any) -> Any:

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from nmt_core.config.evaluate import Metric
 from nmt_core.config.section import Section, Seed, later
 
 
@@ -126,12 +127,18 @@ class TrainConfig(Section):
     """Phases of the training, in order. Each reads its own mix of the corpora, for example synthetic text first and
     clean text last. The learning rate, Adam's moments and the count of updates continue from phase to phase. Empty
     means that all updates read the whole training text."""
-    stop_on: Literal["dev_loss", "bleu", "chrf"] = "dev_loss"
-    """Dev set metric that `patience` watches, and by which `keep_best` chooses checkpoints."""
+    stop_on: Literal["dev_loss", "bleu", "chrf", "dev_metric"] = "dev_loss"
+    """Dev set metric that `patience` watches, and by which `keep_best` chooses checkpoints. `dev_metric`: the score by
+    the option of this name."""
     dev_sentences: int = Field(0, ge=0)
     """Number of sentences, evenly spread over the dev set, that each validation translates and scores. 0 means none."""
     dev_beam_size: int = Field(1, ge=1, le=64)
     """Beam size for the translations of the dev set. 1 is greedy search."""
+    dev_metric: Metric | None = later(None)
+    """Further metric of the dev set's translations, as in `evaluate.metrics`: TER, chrF++, spBLEU or a program. The
+    program runs at each validation, for at most 1,200 seconds whatever its `max_seconds`, and training waits for it. If
+    it fails, the log says why, and the validation does not count for `stop_on`. Do not judge the finished model by the
+    same metric alone."""
     dev_samples: int = Field(3, ge=0, le=100)
     """Number of translations that each validation prints to the log."""
     profile_updates: int = Field(0, ge=0)
@@ -169,6 +176,12 @@ class TrainConfig(Section):
             raise ValueError(
                 f"stop_on={self.stop_on} needs translations to score: set dev_sentences, for example to 500"
             )
+        if self.dev_metric and not self.dev_sentences:
+            raise ValueError(
+                f"dev_metric={self.dev_metric.name} needs translations to score: set dev_sentences, for example to 500"
+            )
+        if self.stop_on == "dev_metric" and not self.dev_metric:
+            raise ValueError("stop_on=dev_metric needs a metric: set dev_metric, for example to chrF++")
         if self.keep_best and self.checkpoint_every % self.validate_every:
             raise ValueError(
                 f"keep_best={self.keep_best} needs a score of every checkpoint, but checkpoint_every="

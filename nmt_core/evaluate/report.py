@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -13,10 +14,13 @@ from nmt_core.evaluate.further_scores import further_scores, translate_known, un
 from nmt_core.evaluate.judges import Judged, judge
 from nmt_core.evaluate.length_bucket import LengthBucket
 from nmt_core.evaluate.must_translate import SentenceCheck
-from nmt_core.evaluate.sentences import write_sentences
+from nmt_core.evaluate.sentences import write_translations
 from nmt_core.evaluate.significance import scores_with_intervals
-from nmt_core.evaluate.test_sets import TestSet, hypotheses_file, read_test_sets
+from nmt_core.evaluate.suite_scores import SuiteReport, SuiteScores, Translated, score_suites
+from nmt_core.evaluate.system_scores import Scored, SystemScore, compare_systems
+from nmt_core.evaluate.test_sets import TestSet, read_test_sets
 from nmt_core.scoring import Score
+from nmt_core.search.translation import Translation
 from nmt_core.stages.stage import Inputs, Job, StageReport
 from nmt_core.translator import Translator
 
@@ -36,7 +40,7 @@ class EvaluateReport(StageReport):
 
     scores: list[Score]
     """BLEU, chrF, additional scores (`further_scores`) and the scores of `evaluate.metrics` of each test set, the main
-    test set first."""
+    test set first and suites last."""
     not_scored: dict[str, str]
     """Reason why a metric of `evaluate.metrics` was left out, by its name and the test set."""
     known_sentences: dict[str, int]
@@ -45,6 +49,12 @@ class EvaluateReport(StageReport):
     """Share of the tokens in each test set's references that are <unk>."""
     samples: list[Sample]
     """Samples of the main test set, followed by the sentences of `evaluate.sentences`."""
+    suites: list[SuiteReport]
+    """Suites of `evaluate.suites`. Their scores are among `scores`, after the scores of the test sets."""
+    systems: list[SystemScore]
+    """Scores of the systems of `evaluate.systems`, compared with the model."""
+    not_compared: dict[str, str]
+    """Reason why a system of `evaluate.systems` was left out, by its name and the test set."""
     by_length: list[LengthBucket]
     """BLEU of each test set by the length of the source."""
     must_translate: list[SentenceCheck]
@@ -64,13 +74,33 @@ class EvaluateReport(StageReport):
     device: str
     """Device that translated, `cpu` or `cuda`."""
     test_sets: dict[str, str]
-    """sha256 of the text of each test set."""
+    """sha256 of the text of each test set and suite."""
+
+
+@dataclass
+class _Work:
+    """Count and time of what is translated."""
+
+    translator: Translator
+    sentences: int = 0
+    tokens: int = 0
+    unfinished: int = 0
+    seconds: float = 1e-9  # avoids a division by 0 with a coarse clock
+
+    def translate(self, sources: Sequence[str]) -> list[Translation]:
+        start = time.monotonic()
+        translations = self.translator.translate(sources)
+        self.seconds += time.monotonic() - start
+        self.sentences += len(sources)
+        self.tokens += sum(translation.tokens for translation in translations)
+        self.unfinished += sum(translation.status == "unfinished" for translation in translations)
+        return translations
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EvaluateReport:
     """Translate and score the test sets.
 
-    Write `<test set>.hypotheses.txt` and `<test set>.sentences.parquet` for each test set.
+    Write `<test set>.hypotheses.txt` and `<test set>.sentences.parquet` for each test set and suite.
 
     Raises:
         ModelError: the bundle is damaged.
@@ -80,20 +110,14 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
     scores, samples = list[Score](), list[Sample]()
     known_of, unknown_of = dict[str, int](), dict[str, float]()
     buckets, not_scored = list[LengthBucket](), dict[str, str]()
-    sentences = tokens = unfinished = 0
-    seconds = 1e-9  # avoids a division by 0 with a coarse clock
+    work, suites, scored = _Work(translator), SuiteScores(), list[Scored]()
     for number, test in enumerate(tests):
         job.reporter.progress(number, len(tests), f"translating {test.name}")
-        start = time.monotonic()
-        translations = translator.translate(test.sources)
-        seconds += time.monotonic() - start
-        sentences += len(test.sources)
-        tokens += sum(translation.tokens for translation in translations)
-        unfinished += sum(translation.status == "unfinished" for translation in translations)
+        translations = work.translate(test.sources)
         hypotheses = [translation.text for translation in translations]
-        hypotheses_file(out, test.name).write_text("".join(f"{text}\n" for text in hypotheses), encoding="utf-8")
         judged = _judged(test, hypotheses, config, job)
-        write_sentences(out, test, translations, judged.numbers)
+        write_translations(out, test, translations, judged.numbers)
+        scored.append(Scored(test, hypotheses, judged.numbers))
         texts, target = (hypotheses, test.references), config.languages.target
         scores += scores_with_intervals(test.name, texts, target, config.evaluate.interval_samples)
         known = translate_known(test, hypotheses, translator)
@@ -103,27 +127,33 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         buckets += by_length(test, hypotheses, config.languages)
         if number == 0:
             samples = _spread(test, hypotheses, config.evaluate.samples)
+            suites = score_suites(Translated(test, translations, judged.numbers), translator, config, out, job)
+    scores, not_scored = scores + suites.scores, not_scored | suites.not_scored
+    systems = compare_systems(scored, config, out, job)
     samples += _further(config, translator)
     job.reporter.progress(len(tests), len(tests), ", ".join(f"{s.test_set} {s.metric} {s.score:.1f}" for s in scores))
     return EvaluateReport(
-        items_in=sentences,
-        items_out=sentences,
+        items_in=work.sentences,
+        items_out=work.sentences,
         unit="sentences",
         scores=scores,
         not_scored=not_scored,
         known_sentences=known_of,
         unknown_in_references=unknown_of,
         samples=samples,
+        suites=suites.reports,
+        systems=systems.scores,
+        not_compared=systems.left_out,
         by_length=buckets,
         must_translate=check_sentences(config, translator),
-        unfinished=unfinished,
-        seconds=round(seconds, 3),
-        sentences_per_second=round(sentences / seconds, 1),
-        tokens_per_second=round(tokens / seconds, 1),
-        tokens=tokens,
+        unfinished=work.unfinished,
+        seconds=round(work.seconds, 3),
+        sentences_per_second=round(work.sentences / work.seconds, 1),
+        tokens_per_second=round(work.tokens / work.seconds, 1),
+        tokens=work.tokens,
         threads=job.resources.threads,
         device=translator.device,
-        test_sets={test.name: test.sha256 for test in tests},
+        test_sets={test.name: test.sha256 for test in tests} | suites.sha256,
     )
 
 

@@ -1,4 +1,4 @@
-"""Write and read `<test set>.sentences.parquet`: every sentence of a test set with its translation and scores.
+"""Write translations, and read `<test set>.sentences.parquet`: every sentence with its translation and scores.
 
 Scores of one sentence are rough. They help to find the sentences that are hardest for a model, and sentences that
 people should look at.
@@ -12,27 +12,28 @@ from types import MappingProxyType
 import polars
 from sacrebleu.metrics import CHRF
 
-from nmt_core.evaluate.test_sets import TestSet
+from nmt_core.evaluate.test_sets import TestSet, hypotheses_file
 from nmt_core.search.translation import Translation
 
 _SUFFIX = ".sentences.parquet"
 
 
-def write_sentences(
+def write_translations(
     folder: Path,
     test: TestSet,
     translations: Sequence[Translation],
     numbers: Mapping[str, Sequence[float]] = MappingProxyType({}),
 ) -> None:
-    """Write one row for each sentence, in the order of the test set.
+    """Write the translations of a test set: one a line, and a table with one row for each sentence.
 
-    The columns are `source`, `reference`, `hypothesis`, `chrf` (sentence chrF, 0 to 100, Popović 2015), `model_score`
-    (see `Translation.score`, null where nothing was translated), `tokens` (number of tokens in the translation) and
-    `status` (see `Translation.status`). Each program of `evaluate.metrics` adds a column `metric:NAME` with its
-    `numbers`.
+    The columns of the table are `source`, `reference`, `hypothesis`, `chrf` (sentence chrF, 0 to 100, Popović 2015),
+    `model_score` (see `Translation.score`, null where nothing was translated), `tokens` (number of tokens in the
+    translation) and `status` (see `Translation.status`). Each program of `evaluate.metrics` adds a column
+    `metric:NAME` with its `numbers`.
     """
     chrf = CHRF()
     hypotheses = [translation.text for translation in translations]
+    hypotheses_file(folder, test.name).write_text("".join(f"{text}\n" for text in hypotheses), encoding="utf-8")
     pairs = zip(hypotheses, test.references, strict=True)
     scores = [round(chrf.sentence_score(hypothesis, [reference]).score, 2) for hypothesis, reference in pairs]
     rows = {

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from nmt_core.config import SignificanceTest
-from nmt_core.scoring import Counts, Score, SentenceStatistics, Statistics, statistics
+from nmt_core.scoring import Counts, Score, Statistics, statistics
 
 SEED = 12_345  # the default of sacreBLEU, so that its command line draws the same sentences
 _DRAWN_AT_ONCE = 1 << 20  # sentences: some MB
@@ -44,6 +44,8 @@ class Comparison:
     """Upper end of the confidence interval of the difference."""
     p_value: float
     """Two-sided p-value. It is below alpha if and only if the interval excludes 0, and 1 without any difference."""
+    lower_is_better: bool = False
+    """True if a lower score is better."""
 
     @property
     def difference(self) -> float:
@@ -53,12 +55,16 @@ class Comparison:
     @property
     def is_better(self) -> bool:
         """True if the challenger is significantly better."""
-        return self.low > 0
+        return self.high < 0 if self.lower_is_better else self.low > 0
 
     @property
     def is_worse(self) -> bool:
         """True if the challenger is significantly worse."""
-        return self.high < 0
+        return self.low > 0 if self.lower_is_better else self.high < 0
+
+    def is_worse_by(self, margin: float) -> bool:
+        """Return True if the whole interval of the challenger's loss is above a margin."""
+        return self.low > margin if self.lower_is_better else self.high < -margin
 
 
 def interval(found: Statistics, samples: int) -> tuple[float, float]:
@@ -105,8 +111,8 @@ def with_interval(test_set: str, found: Statistics, samples: int) -> Score:
 
 
 def compare(
-    champion: SentenceStatistics,
-    challenger: SentenceStatistics,
+    champion: Statistics,
+    challenger: Statistics,
     samples: int,
     test: SignificanceTest = "bootstrap",
     alpha: float = 0.05,
@@ -124,9 +130,9 @@ def compare(
     scores = champion.score, challenger.score
     if test == "bootstrap":
         drawn = [challenger.score_of(new_K) - champion.score_of(old_K) for old_K, new_K in _resampled(both, samples)]
-        return Comparison(*scores, *_percentiles(drawn, alpha))
+        return Comparison(*scores, *_percentiles(drawn, alpha), champion.lower_is_better)
     exchanged = [champion.score_of(a_K) - champion.score_of(b_K) for a_K, b_K in _exchanged(both, samples)]
-    return Comparison(*scores, *_around(scores[1] - scores[0], exchanged, alpha))
+    return Comparison(*scores, *_around(scores[1] - scores[0], exchanged, alpha), champion.lower_is_better)
 
 
 def _percentiles(drawn: Sequence[float], alpha: float) -> tuple[float, float, float]:

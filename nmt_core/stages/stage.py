@@ -93,6 +93,8 @@ class Resources:
     scratch: str = ""
     """Folder, or address of a store that fsspec supports, for files that a stage needs between its steps and that all
     workers can reach. Empty means beside the result."""
+    cache: str = ""
+    """Folder for translations by other systems, so that none is paid for twice. Empty means that none are kept."""
 
     def scratch_for(self, out: Path) -> str:
         """Return the address for temporary files of the stage that fills the folder `out`.

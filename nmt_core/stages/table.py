@@ -98,7 +98,7 @@ STAGES: dict[str, Stage] = {
             ("evaluate", "search", "languages"),
             ("export", "split"),
             "nmt_core.evaluate.report:run",
-            identity="nmt_core.evaluate.metric_files:identity",
+            identity="nmt_core.judges.files:identity",
         ),
     )
 }

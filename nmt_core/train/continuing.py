@@ -29,7 +29,7 @@ from nmt_core.store.atomic import replacing
 from nmt_core.train.curriculum import phases_of
 from nmt_core.train.curves import LOG_EVERY, METRICS
 from nmt_core.train.other_trainings import Other, UnfitError, newest_update, other_trainings
-from nmt_core.train.progress import Progress
+from nmt_core.train.progress import Progress, watched
 from nmt_core.train.watchdog import INCIDENTS
 from nmt_core.train.weights import CHECKPOINTS, WEIGHTS
 
@@ -210,13 +210,14 @@ def _replayed(other: Other, points: list[dict[str, Any]], config: TrainConfig) -
         if point is None:
             raise UnfitError(f"it did not validate at update {update:,}, which train.validate_every requires")
         loss = float(point["dev_loss"])
-        value = loss if config.stop_on == "dev_loss" else -float(point[f"dev_{config.stop_on}"])
-        value = math.inf if math.isnan(value) else value
         best_dev_loss = min(best_dev_loss, loss)
-        since_best = 0 if value < best else since_best + 1
-        best = min(best, value)
-        if config.keep_best:
-            scores[str(update)] = value
+        value = watched(config, point)
+        if value is not None:
+            value = math.inf if math.isnan(value) else value
+            since_best = 0 if value < best else since_best + 1
+            best = min(best, value)
+            if config.keep_best:
+                scores[str(update)] = value
         if last_begins < update and 0 < patience <= since_best:
             raise UnfitError(f"by train.patience this training ends at update {update:,}")
         if update in ends:  # the next phase counts its own validations

@@ -10,6 +10,8 @@ from typing import Any
 from nmt_core.config import BudgetConfig, PipelineConfig
 from nmt_core.errors import BudgetError, PreemptedError, StageError, counted
 from nmt_core.execution.torchrun import CONFIG, Launched, Notice
+from nmt_core.judges.files import contents_of
+from nmt_core.judges.lines import require_code
 from nmt_core.spelling import Spelling
 from nmt_core.stages.stage import Inputs, Job, StageReport
 from nmt_core.store.artifacts import Identity
@@ -86,6 +88,8 @@ def identity(config: PipelineConfig) -> Identity:
     sections = {"model": config.model.model_dump(mode="json"), "train": config.train.model_dump(mode="json")}
     sections["train"] = {name: value for name, value in sections["train"].items() if name not in no_part}
     sections["train"] |= content(config.train)
+    if config.train.dev_metric and (files := contents_of(config.train.dev_metric)):
+        sections["dev_metric_files"] = files
     return sections
 
 
@@ -94,9 +98,12 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TrainRep
 
     Raises:
         StageError: training cannot start or continue. The message holds the reason.
+        ProgramError: the recipe names a program that judges the dev set, and recipes may not name code here.
         PreemptedError: the processes were stopped from outside, and have written a checkpoint to resume from.
         BudgetError: the budget is spent, by this attempt or by earlier ones.
     """
+    if (metric := config.train.dev_metric) and metric.command:
+        require_code(f"train.dev_metric: `{metric.command}`", allow_code=job.allow_code)
     start = find_start(config.train, config.model, inputs["tokenizer"])
     if start.name:
         job.reporter.log(f"starting from {start.name}")
@@ -215,6 +222,7 @@ def _note(point: Mapping[str, float]) -> str:
     """Return a point as a short text for the terminal."""
     if "dev_loss" in point:
         scores = f", BLEU {point['dev_bleu']:.1f}, chrF {point['dev_chrf']:.1f}" if "dev_bleu" in point else ""
+        scores += f", dev metric {point['dev_metric']:.4g}" if "dev_metric" in point else ""
         return f"dev loss {point['dev_loss']:.3f}{scores}"
     left = timedelta(seconds=round(point["seconds_left"]))
     return f"loss {point['train_loss']:.3f}, {point['target_tokens_per_second']:,.0f} tokens/s, {left} left"

@@ -2,9 +2,31 @@
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+from nmt_core.config import TrainConfig
 from nmt_core.train.watchdog import LossWindow
+
+
+def watched(config: TrainConfig, point: Mapping[str, float]) -> float | None:
+    """Return the value of a validation that `train.stop_on` watches, so that lower is better.
+
+    Args:
+        config: options of the training.
+        point: values of the validation, by the names of the curves.
+
+    Returns:
+        The value, or None if `train.dev_metric` failed, so that the validation does not count.
+    """
+    if config.stop_on == "dev_loss":
+        return float(point["dev_loss"])
+    if config.stop_on != "dev_metric":
+        return -float(point[f"dev_{config.stop_on}"])
+    metric, score = config.dev_metric, point.get("dev_metric")
+    if metric is None or score is None:
+        return None
+    return float(score) if metric.lower_is_better or metric.name == "TER" else -float(score)
 
 
 @dataclass

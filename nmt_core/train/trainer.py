@@ -39,6 +39,7 @@ from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.optimizer import make_optimizer
 from nmt_core.train.outcome import Outcomes, Problem, look_at
 from nmt_core.train.parallel import Parallel
+from nmt_core.train.progress import watched
 from nmt_core.train.schedule import learning_rate
 from nmt_core.train.sharing import imbalance_warning
 from nmt_core.train.start import Start
@@ -335,7 +336,8 @@ class Trainer:
             scores = dev.translator.scores(model, self._listener.say) if dev.translator else {}
         progress.best_dev_loss = min(progress.best_dev_loss, loss)
         values = {"update": progress.update, "dev_loss": loss, "best_dev_loss": progress.best_dev_loss} | scores
-        value = loss if config.stop_on == "dev_loss" else -values[f"dev_{config.stop_on}"]
-        progress.count_validation(value, remember=config.keep_best > 0)
+        value = watched(config, values)
+        if value is not None:
+            progress.count_validation(value, remember=config.keep_best > 0)
         self._listener.point(values)
         self._window.start += time.monotonic() - began  # the reported speed leaves out validations

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nmt_core.config import SearchConfig, TrainConfig
-from nmt_core.errors import DataError
+from nmt_core.errors import DataError, NmtError
+from nmt_core.judges.programs import statistics_of
 from nmt_core.models.model import TranslationModel
 from nmt_core.scoring import score
 from nmt_core.search.batches import batches_by_length, most_sources
@@ -19,6 +20,9 @@ from nmt_core.search.torch_step import TorchStepper
 from nmt_core.spelling import Spelling
 from nmt_core.tokenizer.tokenizer import Tokenizers
 from nmt_core.train.distributed import World
+
+_MOST_SECONDS = 1_200.0
+"""Longest time for a program that judges. The other processes wait, and give up after 30 minutes."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class DevTranslator:
         tokenizers: tokenizers of the model.
         spelling: spelling of the training text on the source side.
         target_language: language that decides how BLEU splits text into words.
-        config: options of the training. `dev_beam_size` and `dev_samples` are used.
+        config: options of the training. `dev_beam_size`, `dev_samples` and `dev_metric` are used.
         world: the processes.
     """
 
@@ -77,6 +81,9 @@ class DevTranslator:
         self._target_language = target_language
         # The length limit of the search holds: a longer translation comes from a model that has not learnt to end one.
         self._search = SearchConfig(beam_size=config.dev_beam_size)
+        metric = config.dev_metric
+        limit = min(metric.max_seconds, _MOST_SECONDS) if metric else 0.0
+        self._metric = metric.model_copy(update={"max_seconds": limit}) if metric else None
         self._samples = evenly(len(text.sources), config.dev_samples)
         self._world = world
         self._by_length = sorted(range(len(self._ids)), key=lambda place: (-len(self._ids[place]), place))
@@ -99,7 +106,9 @@ class DevTranslator:
         )
 
     def scores(self, model: TranslationModel, say: Callable[[str], None]) -> dict[str, float]:
-        """Translate, and return BLEU and chrF as values of the curves. Called by every process, equal in each.
+        """Translate, and return BLEU, chrF and the score by `dev_metric` as values of the curves.
+
+        Every process calls it, and gets the same values.
 
         Args:
             model: model with complete weights.
@@ -113,7 +122,24 @@ class DevTranslator:
             for name, lines in shown.items():
                 say(f"  {name:<12}{' '.join(lines[place].split())}")
         bleu, chrf = score("dev", translations, text.references, self._target_language)
-        return {"dev_bleu": bleu.score, "dev_chrf": chrf.score}
+        return {"dev_bleu": bleu.score, "dev_chrf": chrf.score} | self._by_metric(translations, say)
+
+    def _by_metric(self, translations: Sequence[str], say: Callable[[str], None]) -> dict[str, float]:
+        """Return the score by `train.dev_metric`, computed by the first process, or nothing if it fails."""
+        if not self._metric:
+            return {}
+        score, problem = 0.0, ""
+        if self._world.is_first:
+            texts = self._text.sources, translations, self._text.references
+            try:
+                score = statistics_of(self._metric, *texts, self._target_language, allow_code=True).score
+            except NmtError as error:
+                problem = str(error)
+        score, problem = self._world.agree((score, problem))
+        if problem:
+            say(f"{self._metric.name} of the dev set is left out of this validation: {problem}")
+            return {}
+        return {"dev_metric": score}
 
     def _translate(self, model: TranslationModel) -> list[str]:
         """Translate all sentences, shared by the processes. Each process gets a similar mix of sentence lengths."""

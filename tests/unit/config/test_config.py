@@ -43,7 +43,7 @@ FREE_TEXT = {
     "target_prefix",
 }
 PLACES = {"address", "start_from", "source", "target", "mirror", "lock", "source_word_list", "target_word_list"}
-PLACES |= {"identifier_model", "other_direction", "checkpoint", "vocabulary"}
+PLACES |= {"identifier_model", "other_direction", "checkpoint", "vocabulary", "file", "bundle"}
 TOY: dict[str, Any] = {"name": "toy", "corpus": {"toy": {}}}
 RNN: dict[str, Any] = {"architecture": "rnn", "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "none"}
 
@@ -411,3 +411,21 @@ def test_a_language_is_named_by_its_shortest_code(code: str, shortest: str) -> N
 def test_a_language_without_a_shorter_code_keeps_its_own(code: str) -> None:
     section = {"languages": {"source": "fr", "target": code}, "clean": {"overrides": [{"pair": f"fr-{code}"}]}}
     assert PipelineConfig.model_validate(TOY | section).languages.target == code
+
+
+def test_a_recipe_with_metrics_suites_and_systems_can_be_stored_and_read_again() -> None:
+    """A stored recipe has every option, so that defaults must not look like options that were written."""
+    evaluate = {
+        "metrics": ["TER", {"name": "judge", "command": "judge", "factor": 2}],
+        "suites": ["numbers", {"kind": "typos", "rate": 0.5}, {"kind": "long_lines", "joined": 2}],
+        "systems": [
+            {"name": "file", "file": "{test_set}.txt"},
+            {"name": "service", "address": "http://127.0.0.1:9", "batch": 3},
+            {"name": "program", "command": "cat"},
+            {"name": "model", "bundle": "models:/a@champion"},
+        ],
+    }
+    train = {"dev_metric": "chrF++", "stop_on": "dev_metric", "dev_sentences": 3}
+    config = PipelineConfig.model_validate(TOY | {"evaluate": evaluate, "train": train})
+    assert PipelineConfig.model_validate(config.model_dump(mode="json")) == config
+    assert TrainConfig.model_validate(config.train.model_dump()) == config.train

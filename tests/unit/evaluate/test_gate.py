@@ -1,18 +1,20 @@
 """Each condition of promotion, with translations and reports that are made up to meet it or to break it."""
 
 import random
+from functools import partial
 from typing import Any
 
 import pytest
 
-from nmt_core.config import ExportConfig, LanguagesConfig, RegistryConfig
+from nmt_core.config import EvaluateConfig, ExportConfig, RegistryConfig
 from nmt_core.evaluate import gate
 from nmt_core.evaluate import quality as quality_of
+from nmt_core.evaluate.judges import GateJudge
 from nmt_core.evaluate.must_translate import SentenceCheck, SentenceKind
 from nmt_core.evaluate.test_sets import TestSet
 from nmt_core.evaluate.verdict import Check, interval, number
+from nmt_core.scoring import Statistics
 
-LANGUAGES = LanguagesConfig(source="de", target="en")
 WORDS = ["the", "a", "cat", "dog", "house", "sees", "runs", "to", "it", "and", "big", "small", "now"]
 REGISTRY = RegistryConfig()
 
@@ -35,9 +37,13 @@ POOR, FAIR, EQUAL, GOOD = (damaged(REFERENCES, share, seed) for share, seed in (
 
 
 def quality(champion: list[str], challenger: list[str], *, is_main: bool, **registry: Any) -> Check:
-    return quality_of.against_champion(
-        NEWS, (champion, challenger), LANGUAGES, RegistryConfig(**registry), is_main=is_main
-    )
+    config = RegistryConfig(**registry)
+    return quality_of.against_champion("news", scored(champion, challenger, config), config, is_main=is_main)
+
+
+def scored(champion: list[str], challenger: list[str], config: RegistryConfig) -> tuple[Statistics, Statistics]:
+    judge = GateJudge(config.metric, EvaluateConfig(metrics=("TER",)), "en", allow_code=False)
+    return judge.statistics(NEWS, champion), judge.statistics(NEWS, challenger)
 
 
 @pytest.mark.parametrize("test", ["bootstrap", "randomisation"])
@@ -67,6 +73,32 @@ def test_the_main_set_must_be_better_and_others_no_worse(
     assert main.metric == metric and main.test_set == "news"
     assert main.low is not None and main.high is not None and main.difference is not None
     assert main.low <= main.difference <= main.high
+
+
+def on_suite(champion: list[str], challenger: list[str], **registry: Any) -> Check:
+    config = RegistryConfig(**registry)
+    return quality_of.suite_against_champion("news+numbers", scored(champion, challenger, config), config)
+
+
+def test_a_suite_refuses_a_loss_that_is_above_the_margin_beyond_chance() -> None:
+    lost = on_suite(FAIR, POOR)
+    assert not lost.passed and lost.high is not None and lost.high < -1
+    assert "a loss of registry.suite_margin=1 is accepted; registry.suites=report would let it pass" in lost.why
+    assert on_suite(FAIR, POOR, suite_margin=-lost.high + 0.1).passed
+    assert not on_suite(FAIR, POOR, suite_margin=-lost.high - 0.1).passed
+    reported = on_suite(FAIR, POOR, suites="report")
+    assert (
+        reported.passed and reported.high == lost.high and reported.why.endswith("registry.suites=report lets it pass")
+    )
+    for better in (EQUAL, GOOD, FAIR):
+        assert on_suite(FAIR, better, suite_margin=0).passed
+
+
+def test_a_lower_ter_is_better() -> None:
+    assert quality(FAIR, GOOD, is_main=True, metric="TER").passed
+    worse = quality(FAIR, POOR, is_main=False, metric="TER")
+    assert not worse.passed and worse.difference is not None and worse.difference > 0
+    assert not on_suite(FAIR, POOR, metric="TER").passed and on_suite(FAIR, GOOD, metric="TER").passed
 
 
 def test_a_stricter_level_lets_less_pass() -> None:
@@ -181,7 +213,9 @@ def test_every_check_must_pass() -> None:
 
 
 def first(hypotheses: list[str], *, is_main: bool = True, test: TestSet = NEWS, **registry: Any) -> Check:
-    return quality_of.first_champion(test, hypotheses, LANGUAGES, RegistryConfig(**registry), is_main=is_main)
+    config = RegistryConfig(**registry)
+    judge = GateJudge(config.metric, EvaluateConfig(metrics=("TER",)), "en", allow_code=False)
+    return quality_of.first_champion(test, hypotheses, partial(judge.statistics, test), config, is_main=is_main)
 
 
 @pytest.mark.parametrize(
@@ -206,6 +240,14 @@ def test_the_first_champion_has_to_reach_a_floor(
     verdict = gate.decide("test", ("", "1"), [check])
     assert verdict.promoted is passed and words in verdict.reason
     assert first(hypotheses, is_main=False, **registry).passed, "other test sets are reported"
+
+
+def test_a_floor_of_ter_is_a_ceiling() -> None:
+    score = first(GOOD, metric="TER").challenger
+    assert score is not None and 0 < score < 50
+    assert first(GOOD, metric="TER", min_score=score + 1).passed
+    too_high = first(GOOD, metric="TER", min_score=score - 1)
+    assert not too_high.passed and too_high.name.startswith("TER of news is at most ")
 
 
 def test_a_model_that_copies_is_no_first_champion_where_copying_scores_high() -> None:

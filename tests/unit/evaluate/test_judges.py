@@ -12,8 +12,8 @@ from support.until import patient, until
 
 from nmt_core.config import EvaluateConfig, PipelineConfig
 from nmt_core.evaluate.judges import Judged, judge
-from nmt_core.evaluate.metric_files import identity
 from nmt_core.evaluate.test_sets import TestSet
+from nmt_core.judges.files import identity
 from nmt_core.scoring import SentenceStatistics
 
 TEST = TestSet("news", ["ein Haus", "der Hund läuft", "ja\u2028nein"], ["a house", "the dog runs", "yes"])

@@ -1,5 +1,7 @@
 """The end of training, and the weights that it keeps: by the loss, BLEU or chrF of the dev set."""
 
+import shlex
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from nmt_core.models.transformer import Transformer
 from nmt_core.store.artifacts import Artifact
 from nmt_core.train.curves import Listener
 from nmt_core.train.distributed import World
+from nmt_core.train.progress import watched
 from nmt_core.train.trainer import Trainer
 from nmt_core.train.translate_dev import DevTranslator
 from nmt_core.train.validate import DevSet
@@ -106,6 +109,55 @@ def test_training_stops_when_bleu_does_not_improve_though_the_dev_loss_does(fit:
     bleu = [point["dev_bleu"] for point in validations.values()]
     assert max(bleu[1:3]) <= bleu[0]
     assert max(validations) == (30 if stop_on == "bleu" else 60)
+
+
+SCRIPTED = """
+import sys
+from pathlib import Path
+calls = Path({log!r})
+calls.write_text(calls.read_text() + "x" if calls.exists() else "x")
+score = {scores!r}[len(calls.read_text()) - 1]
+if score is None: sys.exit("no GPU here")
+for line in sys.stdin: print(score)
+"""
+"""Judge that gives every sentence of a validation the next of some scores. None means that it fails."""
+
+
+@pytest.mark.parametrize(
+    ("scores", "lower_is_better", "last"),
+    [
+        ([5, 4, 3, 2, 1, 0], False, 30),
+        ([5, 4, 3, 2, 1, 0], True, 60),
+        ([5, None, None, 4, 3, 9], False, 50),
+    ],
+)
+def test_training_stops_by_a_program_and_a_failure_of_it_does_not_count(
+    fit: Any, tmp_path: Path, scores: list[int | None], lower_is_better: bool, last: int
+) -> None:
+    (tmp_path / "judge.py").write_text(SCRIPTED.format(log=str(tmp_path / "log"), scores=scores))
+    command = f"{shlex.quote(sys.executable)} {shlex.quote(str(tmp_path / 'judge.py'))}"
+    metric = {"name": "judge", "command": command, "lower_is_better": lower_is_better}
+    found = fit(EARLY | {"stop_on": "dev_metric", "dev_metric": metric})
+    points = [found.validations[update].get("dev_metric") for update in sorted(found.validations)]
+    assert points == scores[: last // 10] and max(found.validations) == last
+    failures = [line for line in found.said if "judge of the dev set is left out of this validation" in line]
+    assert len(failures) == points.count(None) and all("no GPU here" in line for line in failures)
+
+
+def test_the_best_weights_are_kept_by_another_metric(fit: Any, tmp_path: Path) -> None:
+    options = SCORED | {"stop_on": "dev_metric", "dev_metric": "chrF++"} | KEEPING
+    validations = fit(options).validations
+    expected, updates = best(validations, "dev_metric", 3), sorted(validations)
+    assert expected - set(updates[-3:]), "otherwise the last alone would pass"
+    assert kept(tmp_path / "run") == expected | set(updates[-2:])
+
+
+def test_a_lower_ter_is_better() -> None:
+    def value(metric: str, **point: float) -> float | None:
+        config = TrainConfig.model_validate({"dev_sentences": 1, "stop_on": "dev_metric", "dev_metric": metric})
+        return watched(config, {"dev_loss": 1.0} | point)
+
+    assert (value("TER", dev_metric=40.0), value("chrF++", dev_metric=40.0), value("TER")) == (40, -40, None)
 
 
 WILD = {"max_updates": 80, "validate_every": 8, "checkpoint_every": 8, "learning_rate_scale": 32.0}

@@ -131,6 +131,29 @@ def test_one_that_is_worse_on_a_further_test_set_stays_challenger(
     assert model.verdict.startswith("stays challenger: chrF of web is")
 
 
+@pytest.mark.cpu(30)
+def test_a_suite_that_gets_worse_refuses_a_better_model(
+    registry: Any, champion: RegisteredModel, tiny_bundle: Path, other_bundle: Path
+) -> None:
+    """The champion is perfect on the sentences of the suite, and the challenger on all others."""
+    suite = {"kind": "negation", "words": ["house"], "min_sentences": 5}
+    config = registry.config(evaluate={"suites": [suite, "numbers", "upper_case"]})
+    ours, theirs = registry.references(other_bundle), registry.references(tiny_bundle)
+    of_suite = ["house" in source.split() for source in registry.sentences]
+    mixed = [old if is_house else new for old, new, is_house in zip(theirs, ours, of_suite, strict=True)]
+    split = registry.split(news=mixed)
+    model = registry.register(registry.candidate(config, other_bundle, split), config)
+    assert model.aliases == ["challenger"] and model.gate
+    checks = {one.test_set: one for one in model.gate.checks if one.kind == "quality"}
+    assert list(checks) == ["news", "news+negation", "news+upper_case"], "no sentence has a number"
+    assert [one.passed for one in checks.values()] == [True, False, True]
+    assert checks["news+negation"].champion == 100
+    assert "stays challenger: chrF of news+negation is" in model.verdict
+    lenient = registry.config(evaluate={"suites": [suite]}, registry={"suites": "report"})
+    reported = registry.register(registry.candidate(lenient, other_bundle, split), lenient)
+    assert "champion" in reported.aliases
+
+
 def test_kept_translations_of_the_same_text_are_used(
     registry: Any, champion: RegisteredModel, tiny_bundle: Path, other_bundle: Path
 ) -> None:

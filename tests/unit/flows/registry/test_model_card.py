@@ -12,7 +12,7 @@ from flows.registry.candidate import Candidate
 from flows.registry.model_card import LONGEST_DESCRIPTION, model_card
 from nmt_core.config import PipelineConfig
 from nmt_core.corpus.index import INDEX, CorpusIndex, Role, StoredCorpus, StoredFile
-from nmt_core.evaluate.sentences import write_sentences
+from nmt_core.evaluate.sentences import write_translations
 from nmt_core.evaluate.test_sets import TestSet
 from nmt_core.search.translation import Translation
 from nmt_core.store.artifacts import REPORT, Artifact
@@ -147,7 +147,7 @@ def measured(tmp_path: Path) -> Candidate:
     evaluate = reported(tmp_path, "evaluate", scores=scores, by_length=buckets, unfinished=3, items_out=1_000)
     hypotheses = [Translation("das ist gut", -1.0, "ok", 3), Translation("völlig falsch", -9.0, "ok", 2)]
     news = TestSet("news", ["this is good", "a | b\nc"], ["das ist gut", "rot"])
-    write_sentences(evaluate.path, news, hypotheses)
+    write_translations(evaluate.path, news, hypotheses)
     train = {"items_in": 29_000, "updates": 7_000, "dev_loss": 1.5, "tokens": 9_000_000}
     return Candidate(
         reported(tmp_path, "export", items_out=4_000_000, not_published={"int8": "it loses 0.5 BLEU"}),
