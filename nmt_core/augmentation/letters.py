@@ -18,11 +18,18 @@ _ACUTE = "\u0301"
 
 def upper_case(pair: Pair, draw: Draw) -> Pair:
     """Write both sides in capitals."""
-    source, target = (
-        outside_of_kept(text, lambda part, code=code: _upper(part, code))  # type: ignore[misc]
-        for text, code in zip(pair, draw.languages, strict=True)
-    )
+    source, target = (in_capitals(text, code) for text, code in zip(pair, draw.languages, strict=True))
     return source, target
+
+
+def in_capitals(text: str, language: str) -> str:
+    """Return a text in the capitals of a language. Addresses, tags and placeholders stay.
+
+    Args:
+        text: any text.
+        language: ISO 639 code, perhaps with a script or a region.
+    """
+    return outside_of_kept(text, lambda part: _upper(part, language))
 
 
 def title_case(pair: Pair, draw: Draw) -> Pair:

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 
 from nmt_core.augmentation.draw import Draw, Pair, free_places
-from nmt_core.augmentation.keyboards import neighbours_of
-from nmt_core.text.unspaced import UNSPACED
+from nmt_core.augmentation.typing_errors import with_typing_errors
 
-_TYPOS = 0.04
-"""Usual share of the letters with a typing error."""
+_MISTYPED = 0.2
+"""Usual share of the words with a typing error."""
 _MISREAD = 0.04
 """Usual share of the letters that are misread, among those that are easily misread."""
 _MARKS = 0.5
@@ -54,16 +53,9 @@ _ALIKE = {
 
 
 def typos(pair: Pair, draw: Draw) -> Pair:
-    """Hit a key beside the right one, swap two letters, leave one out or double it.
-
-    Letters of scripts without spaces between words are typed by other means, and stay.
-    """
+    """Put typing errors into words (`typing_errors`)."""
     source, target = pair
-
-    def is_typed(place: int) -> bool:
-        return source[place].isalpha() and not UNSPACED.match(source[place])
-
-    return _changed_at(source, free_places(source, is_typed), draw, _TYPOS, _mistyped), target
+    return with_typing_errors(source, draw.languages[0], min(1.0, _MISTYPED * draw.strength), draw.random), target
 
 
 def ocr(pair: Pair, draw: Draw) -> Pair:
@@ -110,24 +102,6 @@ def _changed_at(text: str, places: list[int], draw: Draw, share: float, change: 
     for place in sorted(draw.random.sample(places, draw.times(len(places), share)), reverse=True):
         text = change(text, place, draw)
     return text
-
-
-def _mistyped(text: str, place: int, draw: Draw) -> str:
-    letter, following = text[place], text[place + 1 : place + 2]
-    ways = ["leave out", "double"]
-    if beside := neighbours_of(letter, draw.languages[0]):
-        ways += ["beside"] * 2
-    if following.isalpha() and following != letter:
-        ways.append("swap")
-    match draw.random.choice(ways):
-        case "beside":
-            return text[:place] + draw.random.choice(beside) + text[place + 1 :]
-        case "swap":
-            return text[:place] + following + letter + text[place + 2 :]
-        case "double":
-            return text[:place] + letter + text[place:]
-        case _:
-            return text[:place] + text[place + 1 :]
 
 
 def _left_out_or_doubled(text: str, place: int, draw: Draw) -> str:

@@ -6,17 +6,19 @@ reference where a good translation would change too (upper case, typing errors, 
 grammar, so each is as good as its description in `Suite.kind` says, and no better.
 """
 
+import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
+from nmt_core.augmentation.letters import in_capitals
+from nmt_core.augmentation.typing_errors import with_typing_errors
 from nmt_core.config import LanguagesConfig, Suite
 from nmt_core.corpus import scripts
 from nmt_core.errors import counted
 from nmt_core.evaluate.test_sets import TestSet
-from nmt_core.evaluate.typing_errors import with_typing_errors
 from nmt_core.scoring import Score
 
 _NEGATIONS = {
@@ -121,12 +123,15 @@ def _rule(suite: Suite, language: str) -> Rule:
         applies = _CHOOSE[suite.kind](suite, language)
         return lambda source, reference: (source, reference) if applies(source, reference) else None
     if suite.kind == "typos":
-        return lambda source, reference: _unless_same(
-            source, with_typing_errors(source, language, suite.rate, suite.seed), reference
-        )
+        return lambda source, reference: _unless_same(source, _mistyped(source, suite, language), reference)
     if suite.kind == "upper_case":
-        return lambda source, reference: _unless_same(source, source.upper(), reference)
+        return lambda source, reference: _unless_same(source, in_capitals(source, language), reference)
     return _tagged
+
+
+def _mistyped(source: str, suite: Suite, language: str) -> str:
+    """Put typing errors into a source. They depend on nothing but the seed and the source."""
+    return with_typing_errors(source, language, suite.rate, random.Random(f"{suite.seed}:{source}"))
 
 
 def _unless_same(source: str, changed: str, reference: str) -> tuple[str, str] | None:

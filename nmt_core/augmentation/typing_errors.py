@@ -1,8 +1,8 @@
 """Put typing errors into text: neighbouring keys, swapped, missing and doubled letters (Belinkov and Bisk 2018).
 
 A wrong key is beside the right one on the usual keyboard of the language. In Hangul it gives another syllable. Letters
-that the keyboard lacks get errors without a wrong key. Scripts without
-spaces between words get no errors, because their keyboards choose whole words.
+that the keyboard lacks get errors without a wrong key. Scripts without spaces between words get no errors, because
+their keyboards choose whole words.
 """
 
 import functools
@@ -30,16 +30,15 @@ _PER_LEAD, _PER_VOWEL = 588, 28
 """Syllables that begin with one consonant, and with one consonant and vowel, in the order of Unicode."""
 
 
-def with_typing_errors(text: str, language: str, rate: float, seed: int) -> str:
+def with_typing_errors(text: str, language: str, rate: float, chance: random.Random) -> str:
     """Return a text in which some words have one typing error each.
 
     Args:
         text: one line.
         language: ISO 639 code, which decides about the keyboard.
         rate: share of the words of four letters or more, or of Hangul, that get an error. At least one does.
-        seed: random seed. The errors depend only on this and on the text.
+        chance: random numbers.
     """
-    chance = random.Random(f"{seed}:{text}")
     places = []
     for token in re.finditer(r"\S+", text):
         if not _UNTOUCHED.search(token[0]):
@@ -47,7 +46,7 @@ def with_typing_errors(text: str, language: str, rate: float, seed: int) -> str:
             places += [match.span() for match in words]
     if not places:
         return text
-    chosen = chance.sample(places, max(1, round(rate * len(places))))
+    chosen = chance.sample(places, min(len(places), max(1, round(rate * len(places)))))
     for start, end in sorted(chosen, reverse=True):
         kinds = _errors(text[start:end], language)
         text = text[:start] + chance.choice(chance.choice(kinds)) + text[end:]
