@@ -85,6 +85,7 @@ def test_a_backward_model_makes_text_for_a_forward_model(settings: Settings, tmp
         "corpus": {"monolingual": [{"name": "alone", "side": "target", "address": str(alone)}]},
         "mix": {"corpora": [{"corpus": "made", "tag": "<BT>", "weight": 2}]},
         "synthesis": {"parts": [part]},
+        "augmentation": {"parts": [{"name": "capitals", "changes": "upper_case", "share": 0.1}]},
     }
     file = recipe(tmp_path, "forward", ("en", "ko"), pairs, **more)
     forward = run(file)
@@ -97,7 +98,9 @@ def test_a_backward_model_makes_text_for_a_forward_model(settings: Settings, tmp
     report = json.loads((folders["synthesise"] / "report.json").read_text())
     (made,) = report["parts"]
     assert made["trained_on"] == 2 * (made["translated"] - made["dropped"]) > 0
-    assert json.loads((folders["encode"] / "report.json").read_text())["items_in"] == report["items_out"]
+    augmented = json.loads((folders["augment"] / "report.json").read_text())
+    assert augmented["items_in"] == report["items_out"] < augmented["items_out"], "copies of synthetic text too"
+    assert json.loads((folders["encode"] / "report.json").read_text())["items_in"] == augmented["items_out"]
     checks = {check["kind"]: check for check in forward["model"]["gate"]["checks"]}
     assert checks["contamination"]["passed"], checks["contamination"]["why"]
     version = MlflowClient(settings.mlflow_tracking_uri).get_model_version_by_alias("forward", "champion")
@@ -106,7 +109,7 @@ def test_a_backward_model_makes_text_for_a_forward_model(settings: Settings, tmp
     assert f"; {made['translated']:,} sentences; sha256 of the model " in about
     assert "alone: licence not stated" in version.description, "monolingual text has a licence too"
     html = (settings.runs / forward["run_id"] / "report.html").read_text(encoding="utf-8")
-    assert "Synthetic text" in html and "Samples of synthetic pairs" in html
+    assert "Synthetic text" in html and "Samples of synthetic pairs" in html and "Augmented text" in html
 
     def planned(*changes: str) -> dict[str, str]:
         config = resolved(load_recipe(file, [*CHANGES, *changes]), settings)
