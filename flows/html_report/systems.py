@@ -4,6 +4,7 @@ from typing import Any
 
 from flows.html_report.blocks import Block, Marked, Run, Section, Sentences, Table, Text, number
 from flows.html_report.differences import with_differences
+from nmt_core.errors import counted
 from nmt_core.evaluate.examples import choose
 from nmt_core.evaluate.system_scores import read_systems
 from nmt_core.evaluate.verdict import interval
@@ -65,6 +66,6 @@ def _examples(run: Run, report: dict[str, Any]) -> list[Block]:
             parts: list[tuple[str, str | Marked]] = [("source", row["source"]), ("reference", reference)]
             parts.append(("new model", with_differences(row["hypothesis"], reference)))
             parts += [(name, with_differences(row[name], reference)) for name in names]
-            items.append((f"{len(row['source'].split())} words", parts))
+            items.append((counted(len(row["source"].split()), "word"), parts))
         blocks.append(Sentences(caption, items, is_open=kind == "random"))
     return blocks

@@ -21,7 +21,7 @@ from typing import Any
 
 from sentencepiece import sentencepiece_model_pb2
 
-from nmt_core.errors import ConfigError
+from nmt_core.errors import ConfigError, counted
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, SPACE_MARK, UNK_ID
 
 _SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
@@ -79,8 +79,8 @@ def sentencepiece_model(file: Path) -> bytes:
         return _of_description(described, kind)
     except _NotExpressibleError as error:
         raise ConfigError(
-            f"tokenizer.start_from={file}: holds a {kind} tokenizer with {len(model.get('vocab', ())):,} pieces, which "
-            f"no SentencePiece model computes exactly: {error}. Learn a vocabulary (remove start_from), or give the "
+            f"tokenizer.start_from={file}: holds a {kind} tokenizer with {counted(len(model.get('vocab', ())), 'piece')}, "
+            f"which no SentencePiece model computes exactly: {error}. Learn a vocabulary (remove start_from), or give the "
             "SentencePiece model that the file was made from, if there is one"
         ) from None
 

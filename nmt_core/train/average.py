@@ -21,7 +21,7 @@ from nmt_core.batches.collate import pad
 from nmt_core.batches.plan import Capacity, pad_micro_batches
 from nmt_core.batches.shards import DEV_FILE, TokenShards
 from nmt_core.config import AverageConfig, ModelConfig, PipelineConfig
-from nmt_core.errors import StageError
+from nmt_core.errors import StageError, counted
 from nmt_core.models.build import build_model
 from nmt_core.models.ensemble import log_mean
 from nmt_core.stages.stage import Inputs, Job, Reporter, StageReport
@@ -132,7 +132,7 @@ def _keep_members(files: list[Path], folder: Path, dev: "_DevSet", reporter: Rep
         shutil.copyfile(file, folder / file.name)
     log_probs = [dev.log_probs_of(file) for file in files]
     loss = -float(log_mean(log_probs).double().mean())
-    reporter.log(f"dev loss {loss:.4f} of the ensemble of {len(files)} checkpoints")
+    reporter.log(f"dev loss {loss:.4f} of the ensemble of {counted(len(files), 'checkpoint')}")
     return loss
 
 

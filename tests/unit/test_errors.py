@@ -76,6 +76,8 @@ MANY = frozenset(
         "app.py: {len(request.lines):,} lines",
         "installation.py: {len(flows)} deployments",
         "summary.py: {len(matching)} runs",
+        "model_card.py: {len(candidate.members)} models",
+        "model_card.py: {len(candidate.members)} members",
     ]
 )
 """Messages with several or too many items, or "N of M"."""
