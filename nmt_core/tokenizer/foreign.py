@@ -81,8 +81,8 @@ def sentencepiece_model(file: Path) -> bytes:
         pieces = counted(len(model.get("vocab", ())), "piece")
         raise ConfigError(
             f"tokenizer.start_from={file}: holds a {kind} tokenizer with {pieces}, which no SentencePiece model "
-            f"computes exactly: {error}. Learn a vocabulary (remove start_from), or give the SentencePiece model that the "
-            "file was made from, if there is one"
+            f"computes exactly: {error}. Learn a vocabulary (remove start_from), or give the SentencePiece model that "
+            "the file was made from, if there is one"
         ) from None
 
 
