@@ -19,11 +19,11 @@ from nmt_core.config import SIDES, AugmentedPart, CleanConfig, LanguagesConfig, 
 from nmt_core.corpus import mix, normalize
 from nmt_core.corpus.clean import TRAIN_FILES
 from nmt_core.corpus.held_out import decontaminate
-from nmt_core.corpus.joining import FROM, Joined, MadeFiles, join, leaks, link_text, originals
+from nmt_core.corpus.joining import FROM, Joined, JoinedReport, MadeFiles, join, leaks, link_text, originals
 from nmt_core.corpus.shard import DROPPED_COLUMNS, ROW_GROUP_PAIRS, TRAIN_COLUMNS
 from nmt_core.errors import StageError
 from nmt_core.spelling import Spelling
-from nmt_core.stages.stage import Inputs, Job, StageReport, require_sum
+from nmt_core.stages.stage import Inputs, Job, require_sum
 from nmt_core.store import storage
 from nmt_core.store.artifacts import Identity
 
@@ -66,20 +66,12 @@ class Sample(BaseModel):
     """Source of the pair before the change."""
 
 
-class AugmentReport(StageReport):
+class AugmentReport(JoinedReport):
     """Sizes of the changed copies, and of the training, dev and test text together with them."""
 
     unchanged: int
     """Number of pairs of the training text without the copies, repetitions included."""
     parts: list[PartReport]
-    dropped: dict[str, int]
-    """Number of dropped copies of all parts, by reason."""
-    dropped_by_part: dict[str, int]
-    """Number of dropped copies, by part and reason, as `part: reason`."""
-    held_out: dict[str, int]
-    """Number of dropped copies that share text with a held-out set, by the first such set."""
-    dev: int
-    tests: dict[str, int]
     samples: list[Sample]
 
 

@@ -18,10 +18,26 @@ from nmt_core.corpus.held_out import decontaminate
 from nmt_core.corpus.shard import DROPPED_COLUMNS, ROW_GROUP_PAIRS
 from nmt_core.corpus.split import DEV, SPLITS
 from nmt_core.execution.pool import Workers
+from nmt_core.stages.stage import StageReport
 from nmt_core.store import storage
 
 FROM = ("from_corpus", "from_line")
 """Columns of made pairs that other training text lacks: the place of the pair from which they were made."""
+
+
+class JoinedReport(StageReport):
+    """Report of a stage that joins made pairs, in parts, to the training text."""
+
+    dropped: dict[str, int]
+    """Number of dropped pairs of all parts, by reason."""
+    dropped_by_part: dict[str, int]
+    """Number of dropped pairs, by part and reason, as `part: reason`."""
+    held_out: dict[str, int]
+    """Number of dropped pairs that share text with a held-out set, by the first such set."""
+    dev: int
+    """Number of pairs of the dev set."""
+    tests: dict[str, int]
+    """Number of pairs of each test set."""
 
 
 def link_text(split: Path, out: Path, *, with_train: bool = True) -> int:

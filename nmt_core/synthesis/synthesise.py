@@ -14,10 +14,10 @@ from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import PipelineConfig, SyntheticPart
 from nmt_core.corpus import mix
-from nmt_core.corpus.joining import Joined, MadeFiles, join, link_text
+from nmt_core.corpus.joining import Joined, JoinedReport, MadeFiles, join, link_text
 from nmt_core.errors import StageError
 from nmt_core.jobs.chunk import unload
-from nmt_core.stages.stage import Inputs, Job, StageReport, require_sum
+from nmt_core.stages.stage import Inputs, Job, require_sum
 from nmt_core.store import storage
 from nmt_core.store.artifacts import REPORT
 from nmt_core.store.atomic import write_atomically
@@ -84,7 +84,7 @@ class Sample(BaseModel):
     target: str
 
 
-class SynthesisReport(StageReport):
+class SynthesisReport(JoinedReport):
     """Sizes of the synthetic text, and of the training, dev and test text together with it."""
 
     tokens: int = 0
@@ -93,14 +93,6 @@ class SynthesisReport(StageReport):
     """Number of pairs of parallel text in the training text, repetitions included."""
     parts: list[PartReport]
     teachers: list[TeacherReport]
-    dropped: dict[str, int]
-    """Number of dropped pairs of all parts, by reason."""
-    dropped_by_part: dict[str, int]
-    """Number of dropped pairs, by part and reason, as `part: reason`."""
-    held_out: dict[str, int]
-    """Number of dropped pairs that share text with a held-out set, by the first such set."""
-    dev: int
-    tests: dict[str, int]
     samples: list[Sample]
 
 
