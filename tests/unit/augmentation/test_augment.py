@@ -17,9 +17,7 @@ from flows.settings import Settings
 from nmt_core.augmentation.augment import UNCHANGED, WORK
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
-from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages.table import makers_of_inputs, stages_of
-from nmt_core.store.artifacts import Artifact, Store
+from nmt_core.store.artifacts import Artifact
 
 Made = dict[str, Artifact]
 PAIRS = [
@@ -49,20 +47,9 @@ def recipe(tmp_path: Path) -> Callable[..., PipelineConfig]:
 
 
 @pytest.fixture
-def run_until(tmp_path: Path) -> Callable[..., Made]:
-    """Run the first stages of a recipe, up to one of them."""
-
-    def run(config: PipelineConfig, last: str = "augment", store: str = "store") -> Made:
-        made: Made = {}
-        for stage in stages_of(config):
-            inputs = {need: made[maker] for need, maker in makers_of_inputs(stage, config).items()}
-            job = Job(SilentReporter(), Resources())
-            made[stage.name] = run_stage(stage, config, Store(tmp_path / store), inputs, job).artifact
-            if stage.name == last:
-                break
-        return made
-
-    return run
+def run_until(run_until: Callable[..., Made]) -> Callable[..., Made]:
+    """Run the first stages of a recipe, by default up to the one of this folder."""
+    return lambda config, last="augment", store="store": run_until(config, last, store)
 
 
 Recipe = Callable[..., PipelineConfig]

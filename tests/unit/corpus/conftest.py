@@ -12,9 +12,8 @@ from nmt_core.corpus import clean
 from nmt_core.corpus.funnel import CleanReport
 from nmt_core.corpus.index import INDEX, CorpusIndex, StoredCorpus, StoredFile
 from nmt_core.execution.pool import InProcess, Workers
-from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages.table import makers_of_inputs, stages_of
-from nmt_core.store.artifacts import Artifact, Store
+from nmt_core.stages.stage import Job, Resources, SilentReporter
+from nmt_core.store.artifacts import Artifact
 
 Pair = tuple[str, str]
 
@@ -50,23 +49,6 @@ def recipe() -> Callable[..., PipelineConfig]:
         )
 
     return make
-
-
-@pytest.fixture
-def run_until(tmp_path: Path) -> Callable[..., dict[str, Artifact]]:
-    """Run the first stages through the stage runner, up to one of them. Each `store` name has its own store."""
-
-    def run(config: PipelineConfig, last: str, store: str = "store") -> dict[str, Artifact]:
-        made: dict[str, Artifact] = {}
-        for stage in stages_of(config):
-            inputs = {need: made[maker] for need, maker in makers_of_inputs(stage, config).items()}
-            job = Job(SilentReporter(), Resources())
-            made[stage.name] = run_stage(stage, config, Store(tmp_path / store), inputs, job).artifact
-            if stage.name == last:
-                break
-        return made
-
-    return run
 
 
 @pytest.fixture(scope="session")

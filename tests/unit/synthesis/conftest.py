@@ -10,9 +10,7 @@ import pytest
 
 from nmt_core.bundle.folder import BUNDLE_FILE
 from nmt_core.config import PipelineConfig
-from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages.table import makers_of_inputs, stages_of
-from nmt_core.store.artifacts import Artifact, Store
+from nmt_core.store.artifacts import Artifact
 
 WHO = ("the cat", "the dog", "a big house", "the small cat", "a dog", "a small house")
 WHAT = ("sees a dog", "runs to it", "and sees a small cat", "is big", "runs now", "sees it and runs")
@@ -68,17 +66,6 @@ def recipe(tmp_path: Path) -> Callable[..., PipelineConfig]:
 
 
 @pytest.fixture
-def run_until(tmp_path: Path) -> Callable[..., Made]:
-    """Run the first stages of a recipe through the stage runner, up to one of them."""
-
-    def run(config: PipelineConfig, last: str = "synthesise") -> Made:
-        made: Made = {}
-        for stage in stages_of(config):
-            inputs = {need: made[maker] for need, maker in makers_of_inputs(stage, config).items()}
-            job = Job(SilentReporter(), Resources())
-            made[stage.name] = run_stage(stage, config, Store(tmp_path / "store"), inputs, job).artifact
-            if stage.name == last:
-                break
-        return made
-
-    return run
+def run_until(run_until: Callable[..., Made]) -> Callable[..., Made]:
+    """Run the first stages of a recipe, by default up to the one of this folder."""
+    return lambda config, last="synthesise", store="store": run_until(config, last, store)
