@@ -120,7 +120,8 @@ class Translator:
         self._token = NO_TOKEN
         self._bundle: OpenBundle | None = None
         self._has_scores = True
-        self._variants: dict[tuple[SearchConfig, bool] | tuple[Term, ...] | str, Translator] = {}
+        self._variants: dict[tuple[SearchConfig, bool] | tuple[Term, ...], Translator] = {}
+        self._directions: dict[str, Translator] = {}
         self._lock = threading.Lock()
         self._finder: TermFinder | None = None
         self._term_pieces: TermPieces | None = None
@@ -227,12 +228,17 @@ class Translator:
         if self.all_languages is None:
             raise ConfigError(f"to={to!r}: the languages of this model are not known: leave it out")
         pair = pair_for(self.all_languages, to) if to or not self._pair else self._pair
-        return self if pair == self._pair else self._variant(pair, lambda: self._directed(pair))
+        if pair == self._pair:
+            return self
+        with self._lock:
+            if pair not in self._directions:
+                self._directions[pair] = self._directed(pair)
+            return self._directions[pair]
 
     def _directed(self, pair: str) -> "Translator":
         """Return a translator that shares everything with this one but the pair of languages."""
         other = copy.copy(self)
-        other._variants, other._lock = {}, threading.Lock()
+        other._variants, other._directions, other._lock = {}, {}, threading.Lock()
         other._direct(pair)
         other._read_prefixes()
         return other
@@ -245,9 +251,14 @@ class Translator:
         self.spelling = self.spelling._replace(language=self.languages.source)
         self.between_sentences = joiner(self.languages.target)
 
+    @property
+    def needs_language(self) -> bool:
+        """True if the model knows several target languages, and none of them is chosen by `into` yet."""
+        return bool(self.all_languages and self.all_languages.pairs and not self._pair)
+
     def _require_a_pair(self) -> None:
         """Raise an error if the model knows several target languages, and none is named."""
-        if self.all_languages and self.all_languages.pairs and not self._pair:
+        if self.all_languages and self.needs_language:
             pair_for(self.all_languages, "")
 
     def with_glossary(self, glossary: Glossary) -> "Translator":
@@ -297,7 +308,7 @@ class Translator:
         return faults_of(self._finder.terms, self._term_pieces, self.tokenizers.source, self._most_tokens)
 
     def _variant(
-        self, key: "tuple[SearchConfig, bool] | tuple[Term, ...] | str", make: "Callable[[], Translator]"
+        self, key: "tuple[SearchConfig, bool] | tuple[Term, ...]", make: "Callable[[], Translator]"
     ) -> "Translator":
         """Return the variant of this translator that is kept under a key, and make it if there is none."""
         with self._lock:
@@ -313,7 +324,7 @@ class Translator:
             return self
         other = copy.copy(self)
         other._finder, other._term_pieces = finder, pieces
-        other._variants, other._lock = {}, threading.Lock()
+        other._variants, other._directions, other._lock = {}, {}, threading.Lock()
         return other
 
     def _like(self, search: SearchConfig, scores: bool) -> "Translator":
