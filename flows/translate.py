@@ -73,27 +73,8 @@ def translate(
         redo: Translations in documents (PO, XLIFF, TMX) to replace: none, those marked as unfinished, or all.
         for_review: Mark new translations in documents for review: fuzzy in PO, needs-review-translation in XLIFF 1.2.
     """
-    request = TranslationRequest(
-        model,
-        source,
-        target,
-        column=column,
-        job=job,
-        beam_size=beam_size or None,
-        long_lines=long_lines,
-        prefix_column=prefix_column,
-        to=to,
-        to_column=to_column,
-        overrides=overrides,
-        alignments=alignments,
-        keep=keep,
-        glossary=glossary,
-        keep_terms=keep_terms,
-        inflected_terms=inflected_terms,
-        redo=redo,
-        for_review=for_review,
-    )
-    return _translated(request)
+    parameters: dict[str, Any] = {**locals()}  # first of all, so that nothing else is in it
+    return _translated(TranslationRequest(**parameters | {"beam_size": beam_size or None}))
 
 
 def _translated(request: TranslationRequest) -> dict[str, Any]:

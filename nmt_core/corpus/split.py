@@ -186,6 +186,16 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SplitRep
     else:
         dev = pl.concat([corpus.select(SIDES) for corpus in devs.values()])
         _write_held_out(dev, tests, out)
+    return _report(total, rates, dev, tests, monolingual)
+
+
+def _report(
+    total: "_Counts",
+    rates: Mapping[str, mix.Rate],
+    dev: pl.DataFrame,
+    tests: Mapping[str, pl.DataFrame],
+    monolingual: MonolingualSplit | None,
+) -> SplitReport:
     return SplitReport(
         items_in=total.clean.total(),
         items_out=total.train.total(),

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from nmt_core.config import LanguagesConfig, PipelineConfig
+from nmt_core.config.corpus import name_of_set
 
 BOTH = ["en-de", "de-en"]
 
@@ -30,6 +31,18 @@ def test_the_first_pair_is_the_main_one() -> None:
     assert languages.of("en-zh_Hant").model_dump() == {"source": "en", "target": "zh", "target_variant": "Hant"}
     assert languages.known_pairs == ("zh_Hant-en", "en-zh_Hant", "en-de", "zh_Hant-de")
     assert LanguagesConfig.model_validate(languages.model_dump()) == languages
+
+
+@pytest.mark.parametrize(
+    ("name", "pairs", "names"),
+    [
+        ("news", BOTH, ["news-en-de", "news-de-en"]),
+        ("news-en-de", BOTH, ["news-en-de", "news-de-en"]),
+        ("news", ["en-de"], ["news"]),
+    ],
+)
+def test_a_set_in_both_directions_is_named_by_pair(name: str, pairs: list[str], names: list[str]) -> None:
+    assert [name_of_set(name, pairs, pair) for pair in pairs] == names
 
 
 def test_a_recipe_for_one_pair_is_stored_as_before() -> None:

@@ -1,4 +1,4 @@
-"""Rows of a job may name their target language; a row with another one is not translated, and is counted."""
+"""Rows of a job may name their target language. A row with an unknown one is not translated, and is counted."""
 
 import json
 from collections import Counter
