@@ -38,6 +38,8 @@ def translate(
     beam_size: int = 0,
     long_lines: Literal["", "split", "cut"] = "",
     prefix_column: str = "",
+    to: str = "",
+    to_column: str = "",
     overrides: tuple[str, ...] = (),
     alignments: Literal["", "none", "words", "pieces"] = "",
     keep: tuple[str, ...] = (),
@@ -59,6 +61,8 @@ def translate(
         beam_size: Beam size. 0 means the model's own.
         long_lines: Treatment of lines that are too long for the model. Leave empty for the model's own setting.
         prefix_column: Column of a table with the text that each translation must begin with.
+        to: Target language of a model for many languages, such as de, or a pair of languages, such as en-de.
+        to_column: Column of a table with the target language of each row. Empty cells mean the value of `to`.
         overrides: Other search options, such as search.n_best=3.
         alignments: Alignments to write: of words, of vocabulary pieces, or none. Leave empty for the model's own
             setting.
@@ -78,6 +82,8 @@ def translate(
         beam_size=beam_size or None,
         long_lines=long_lines,
         prefix_column=prefix_column,
+        to=to,
+        to_column=to_column,
         overrides=overrides,
         alignments=alignments,
         keep=keep,

@@ -111,7 +111,9 @@ def _take_over(config: PipelineConfig, out: Path) -> list[str]:
     start_from = Path(config.tokenizer.start_from)
     models = _existing_models(start_from)
     for name, model in models.items():
-        pieces = {piece.piece for piece in sentencepiece_model_pb2.ModelProto.FromString(model).pieces}
+        proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+        _require_language_tokens(config, name, proto)
+        pieces = {piece.piece for piece in proto.pieces}
         if missing := [
             symbol for symbol in symbols(config.tokenizer, config.mix, _SIDES_OF[name]) if symbol not in pieces
         ]:
@@ -124,6 +126,26 @@ def _take_over(config: PipelineConfig, out: Path) -> list[str]:
     if (cut := start_from / PRETOKENIZERS_FILE).is_file():
         shutil.copyfile(cut, out / cut.name)
     return list(models)
+
+
+def _require_language_tokens(config: PipelineConfig, name: str, model: sentencepiece_model_pb2.ModelProto) -> None:
+    """Check that an existing vocabulary reserves a piece for each target language.
+
+    Raises:
+        ConfigError: a piece is missing, or text can spell it.
+    """
+    reserved = {piece.piece for piece in model.pieces if piece.type == piece.CONTROL}
+    if missing := [token for token in _language_tokens(config, _SIDES_OF[name]) if token not in reserved]:
+        raise ConfigError(
+            f"tokenizer.start_from={config.tokenizer.start_from}: {name} reserves no piece {missing[0]!r} for a target "
+            "language: remove its pairs from languages.pairs, or learn a vocabulary and train from scratch"
+        )
+
+
+def _language_tokens(config: PipelineConfig, sides: Sequence[Side]) -> list[str]:
+    """Return the tokens of the target languages that the vocabulary of these sides reserves."""
+    languages = config.languages
+    return list(languages.tags) if languages.tag_side in sides else []
 
 
 def _existing_models(start_from: Path) -> dict[str, bytes]:
@@ -216,6 +238,7 @@ class _Learner:
                 character_coverage=options.character_coverage,
                 byte_fallback=options.byte_fallback,
                 split_digits=options.split_digits,
+                control_symbols=_language_tokens(self.config, tuple(self.cut)),
                 user_defined_symbols=[] if kind == "word" else self._boundary + kept_whole,
                 normalization_rule_name="identity",  # text is already normalised, and decoding must restore it
                 pad_id=PAD_ID,
