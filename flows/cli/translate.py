@@ -201,6 +201,10 @@ def run_translation(request: "TranslationRequest", detail: "Detail" = "normal") 
             console,
         )
     _report_terms(report, console)
+    if report.get("watched") and (report["drifts"] or detail != "quiet"):
+        _print(report["watched"], console)
+    if report.get("drifts"):
+        _print(f"Histograms: {request.job or f'{request.target}.job'}/drift.html", console)
 
 
 def _run_job(request: "TranslationRequest", settings: "Settings", console: "Console", detail: "Detail") -> "Report":

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
 
@@ -31,6 +31,7 @@ from nmt_core.terms.glossary import Term, identity_of
 
 if TYPE_CHECKING:
     from nmt_core.jobs.pace import Progress
+    from nmt_core.jobs.run import Outcome
 
 PIPE = "-"
 EXPERIMENT = "translate"
@@ -81,7 +82,7 @@ class TranslationRequest:
 Report = dict[str, Any]
 """Result of a job, with the keys model, model_version, target, lines, translated_here, seconds, lines_per_second,
 by_status and reused; terms, terms_kept and share_of_terms_kept if there is a glossary; and made_by if the code changed
-during the job.
+during the job. A job that this call finished has watched, drifts, drift and unknown_token_share (`translation.watching`).
 """
 _TERMS_SHOWN = 5
 """Most terms with a fault that are shown."""
@@ -250,7 +251,8 @@ def translate_job(
         order = _with_alignments(request, _with_precision(order, model, folder), model)
         with ExitStack() as stack:
             workers, threads = stack.enter_context(workers_of(settings, order.search.precision))
-            report = stack.enter_context(_tracked(request, model, settings, warn))
+            tracked = stack.enter_context(_tracked(request, model, settings, warn))
+            report = tracked.report
             means = Means(str(model.folder), threads, workers, progress=progress, say=say or warn, terms=terms)
             outcome = run_job(JobRequest(request.model, absolute(request.source)), order, folder, means)
             report |= {
@@ -266,7 +268,26 @@ def translate_job(
             if outcome.done.made_by:
                 report["made_by"] = dict(outcome.done.made_by)
                 warn(f"the code changed during the job: {'; '.join(_made(outcome.done.made_by))}")
+            _watch(tracked, outcome, folder, model, settings, warn)
     return report
+
+
+def _watch(
+    tracked: "_Tracked", outcome: "Outcome", folder: JobFolder, model: Model, settings: Settings,
+    warn: Callable[[str], None],
+) -> None:  # fmt: skip
+    """Compare a job that this call has finished with the training text and with earlier jobs."""
+    if outcome.reused:
+        return
+    from flows.translation.watching import PAGE_FILE, watch_job
+
+    title = f"{tracked.report['target']} by {model.version.name} version {model.version.version}"
+    watch = watch_job(folder, outcome.done, model.folder, settings, title, warn)
+    if watch:
+        tracked.report |= watch.report()
+        tracked.files[PAGE_FILE] = watch.page
+        tracked.files["profile.json"] = watch.profile.model_dump_json()
+        tracked.tables["drift.json"] = tracked.report["drift"]
 
 
 def _order(
@@ -408,10 +429,21 @@ def workers_of(settings: Settings, precision: str) -> Iterator[tuple[Workers, in
         yield InProcess(), settings.threads
 
 
+@dataclass
+class _Tracked:
+    """What the MLflow run of a job gets when the job is done."""
+
+    report: Report
+    files: dict[str, str] = field(default_factory=dict)
+    """Texts by the names of their files."""
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Rows of tables by the names of their files. MLflow shows them as tables."""
+
+
 @contextmanager
 def _tracked(
     request: TranslationRequest, model: Model, settings: Settings, warn: Callable[[str], None]
-) -> Iterator[Report]:
+) -> Iterator[_Tracked]:
     """Log an MLflow run around the block, which fills the report."""
     settings.prepare()
     from flows.tracking.mlflow_tracker import Tracker, open_database
@@ -428,9 +460,13 @@ def _tracked(
     params |= {"beam_size": request.beam_size or "the model's", "overrides": " ".join(request.overrides)}
     run = tracker.start(Path(request.target).name, {"nmt.job": request.job or f"{request.target}.job"}, params)
     error: BaseException | None = None
+    tracked = _Tracked(report)
     try:
-        yield report
+        yield tracked
         tracker.metrics(run, reports.metrics(report))
+        tracker.tables(run, tracked.tables)
+        for file, text in tracked.files.items():
+            tracker.text(run, text, file)
         tracker.text(run, reports.markdown(f"translated {request.source}", report), "report.md")
     except BaseException as raised:
         error = raised

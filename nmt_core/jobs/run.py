@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from nmt_core.drift.profile import Profile
 from nmt_core.errors import ArtifactError, ConfigError, DataError, ModelError, StageError, counted, words_of
 from nmt_core.execution.pool import InProcess, Workers
 from nmt_core.jobs.chunk import TERMS, TOKENS, Bundle, ChunkTask, load, translate_chunk
@@ -17,6 +18,7 @@ from nmt_core.jobs.makers import chunks_by_maker, described, ranges, this_maker
 from nmt_core.jobs.merge import merge, outputs_of, require_free_targets
 from nmt_core.jobs.order import Begun, JobRequest, Order, Plan, differences, way_on
 from nmt_core.jobs.pace import Pace, Progress, silence
+from nmt_core.jobs.profiles import profile_of_job
 from nmt_core.jobs.staging import stage
 from nmt_core.jobs.writers import holds_scores
 from nmt_core.stages.stage import is_full_disk
@@ -237,7 +239,7 @@ class _Attempt:
         left = [number for number in range(len(plan.chunks)) if number not in done]
         while left:
             taken = []
-            for result in self.means.workers.map(translate_chunk, self._tasks(left)):
+            for result in self.means.workers.map(translate_chunk, self._tasks(left, plan.lines)):
                 lines = plan.chunks[result.number].lines
                 if result.state == "gone":
                     return False
@@ -258,9 +260,9 @@ class _Attempt:
         if others:
             self.means.say(f"the code has changed since: {described(others)}; the other chunks by {this_maker()}")
 
-    def _tasks(self, numbers: list[int]) -> Iterator[ChunkTask]:
+    def _tasks(self, numbers: list[int], all_lines: int) -> Iterator[ChunkTask]:
         bundle = self._bundle()
-        return (ChunkTask(number, self.parts, bundle, self.claims) for number in numbers)
+        return (ChunkTask(number, self.parts, bundle, self.claims, all_lines) for number in numbers)
 
     def _bundle(self) -> Bundle:
         scores = any(holds_scores(output.kind) for output in outputs_of(self.order))
@@ -283,7 +285,9 @@ class _Attempt:
         terms = self._terms(len(plan.chunks)) if self.order.glossary else (0, 0)
         tokens = self._tokens(len(plan.chunks))
         done = self._finished(merge(plan, self.parts, former, self._require_still_wanted), makers, terms, tokens)
+        profile = profile_of_job(self.parts, range(len(plan.chunks)))
         self._require_still_wanted()
+        self.folder.write(profile or Profile())
         self.folder.write(done)
         return done
 
