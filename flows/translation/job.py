@@ -24,7 +24,7 @@ from nmt_core.errors import ConfigError, DataError, NmtError, StageError, words_
 from nmt_core.execution.pool import InProcess, LocalWorkers, Workers
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import Inputs, absolute, find_inputs
-from nmt_core.jobs.order import GlossaryIdentity, JobRequest, Order
+from nmt_core.jobs.order import GlossaryIdentity, JobRequest, Order, Shadow
 from nmt_core.store import storage
 from nmt_core.store.storage import local_path
 from nmt_core.terms.glossary import Term, identity_of
@@ -72,6 +72,12 @@ class TranslationRequest:
     """Translations in documents to replace: none, fuzzy or all."""
     for_review: bool = False
     """True marks new translations in documents for review."""
+    shadow: str = ""
+    """Challenger that translates a share of the lines too. Empty means none."""
+    share: float = 0.05
+    """Share of the lines that the challenger translates."""
+    review: int = 0
+    """Number of lines to write for correction. 0 means none."""
 
     @property
     def is_job(self) -> bool:
@@ -82,7 +88,8 @@ class TranslationRequest:
 Report = dict[str, Any]
 """Result of a job, with the keys model, model_version, target, lines, translated_here, seconds, lines_per_second,
 by_status and reused; terms, terms_kept and share_of_terms_kept if there is a glossary; and made_by if the code changed
-during the job. A job that this call finished has watched, drifts, drift and unknown_token_share (`translation.watching`).
+during the job. A job that this call finished has watched, drifts, drift and unknown_token_share, see
+`translation.watching`, shadow if there is a challenger, and review if lines were written for correction.
 """
 _TERMS_SHOWN = 5
 """Most terms with a fault that are shown."""
@@ -116,6 +123,9 @@ def translate_pipe(
 
     _require_streams(request)
     _require_no_document(request)
+    if request.shadow or request.review:
+        option = f"--shadow {request.shadow}" if request.shadow else f"--review {request.review}"
+        raise ConfigError(f"{option}: a pipe is no job: name files with --input and --output")
     if request.keep:
         raise ConfigError(
             f"--keep {','.join(request.keep)}: a pipe has no columns: name files with --input and --output"
@@ -244,16 +254,21 @@ def translate_job(
     inputs = _inputs(request, target, folder)
     _require_writable(target, as_folder=not inputs.is_one)
     _require_writable_store(folder.url)
-    with model_of(_pinned(request.model, folder), settings) as model:
+    _require_watching(request)
+    with model_of(_pinned(request.model, folder), settings) as model, _challenger(request, folder, settings) as other:
         search = model.search(request.beam_size, request.long_lines, request.overrides, request.alignments)
         terms = terms_for(request, model, search, warn)
         order = _order(request, model, inputs, search, terms)
         order = _with_alignments(request, _with_precision(order, model, folder), model)
+        order = order.model_copy(update={"shadow": _shadow(request, model, other)})
         with ExitStack() as stack:
             workers, threads = stack.enter_context(workers_of(settings, order.search.precision))
             tracked = stack.enter_context(_tracked(request, model, settings, warn))
             report = tracked.report
-            means = Means(str(model.folder), threads, workers, progress=progress, say=say or warn, terms=terms)
+            shadow = str(other.folder) if other else ""
+            means = Means(
+                str(model.folder), threads, workers, progress=progress, say=say or warn, terms=terms, shadow=shadow
+            )
             outcome = run_job(JobRequest(request.model, absolute(request.source)), order, folder, means)
             report |= {
                 "lines": outcome.done.lines,
@@ -272,6 +287,52 @@ def translate_job(
     return report
 
 
+def _require_watching(request: TranslationRequest) -> None:
+    """Check the values of the options about the challenger and about review."""
+    if not 0 < request.share <= 1:
+        raise ConfigError(f"--share {request.share:g}: must be more than 0 and at most 1")
+    if request.review < 0:
+        raise ConfigError(f"--review {request.review}: must be 0 or more lines")
+
+
+@contextmanager
+def _challenger(request: TranslationRequest, folder: JobFolder, settings: Settings) -> Iterator[Model | None]:
+    """Yield the challenger, or None if there is none.
+
+    An unfinished job keeps the version that it began with, if the same alias was given.
+    """
+    if not request.shadow:
+        yield None
+        return
+    begun = folder.begun()
+    former = begun.order.shadow if begun else None
+    address = request.shadow
+    if former and former.asked == address and address.startswith("models:/") and address != former.model.name:
+        address = f"models:/{former.model.name}/{former.model.version}"
+    with model_of(address, settings) as model:
+        yield model
+
+
+def _shadow(request: TranslationRequest, model: Model, other: Model | None) -> Shadow | None:
+    """Return the challenger of an order, which searches as it was registered.
+
+    Raises:
+        ConfigError: it translates between other languages.
+    """
+    if not other:
+        return None
+    from nmt_core.search.onnx_session import device_for
+
+    bundle, own = read_bundle(other.folder), read_bundle(model.folder)
+    pairs = [f"{one.languages.source}-{one.languages.target}" for one in (bundle, own)]
+    if pairs[0] != pairs[1]:
+        raise ConfigError(f"--shadow {request.shadow}: translates {pairs[0]}, and the model {pairs[1]}: name another")
+    search = other.search(request.beam_size, request.long_lines)
+    precision = precision_for(search.precision, device_for(search.precision, bundle.precisions), bundle)
+    search = search.model_copy(update={"precision": precision, "alignments": "none", "n_best": 1})
+    return Shadow(asked=request.shadow, model=other.version, search=search, share=request.share)
+
+
 def _watch(
     tracked: "_Tracked", outcome: "Outcome", folder: JobFolder, model: Model, settings: Settings,
     warn: Callable[[str], None],
@@ -279,6 +340,7 @@ def _watch(
     """Compare a job that this call has finished with the training text and with earlier jobs."""
     if outcome.reused:
         return
+    from flows.registry.shadows import keep_result, shadow_rows
     from flows.translation.watching import PAGE_FILE, watch_job
 
     title = f"{tracked.report['target']} by {model.version.name} version {model.version.version}"
@@ -288,6 +350,13 @@ def _watch(
         tracked.files[PAGE_FILE] = watch.page
         tracked.files["profile.json"] = watch.profile.model_dump_json()
         tracked.tables["drift.json"] = tracked.report["drift"]
+    if shadow := outcome.done.shadow:
+        shadow_report = shadow.model_dump(mode="json") | {"in_words": shadow.in_words()}
+        tracked.report |= {"shadow": {name: value for name, value in shadow_report.items() if value is not None}}
+        tracked.tables["shadow.json"] = shadow_rows(shadow)
+        keep_result(settings, outcome.done)
+    if outcome.done.review:
+        tracked.report |= {"review": outcome.done.review}
 
 
 def _order(
@@ -303,6 +372,7 @@ def _order(
         prefix_column=request.prefix_column,
         keep=request.keep,
         glossary=GlossaryIdentity(terms=len(terms), sha256=identity_of(terms)) if terms else None,
+        review=request.review,
         documents=_documents(request, inputs, model),
     )
 
@@ -457,6 +527,7 @@ def _tracked(
     tracker = Tracker(settings.mlflow_tracking_uri, EXPERIMENT, settings.model_files, warn)
     params = report | {"source": request.source, "column": request.column, "prefix_column": request.prefix_column}
     params |= {"glossary": request.glossary, "keep_terms": request.keep_terms}
+    params |= {"shadow": request.shadow, "share": request.share if request.shadow else "", "review": request.review}
     params |= {"beam_size": request.beam_size or "the model's", "overrides": " ".join(request.overrides)}
     run = tracker.start(Path(request.target).name, {"nmt.job": request.job or f"{request.target}.job"}, params)
     error: BaseException | None = None

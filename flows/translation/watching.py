@@ -30,6 +30,11 @@ _OF_ONE_VERSION = ("score", "translation_tokens", "status")
 """Measures of translations, which depend on the version of the model."""
 
 
+def model_resource(model: str) -> str:
+    """Return the name of a registered model in Prefect's events."""
+    return f"nmt.model.{model}"
+
+
 class Watched(BaseModel):
     """Profile of an earlier job, in a file of its own."""
 

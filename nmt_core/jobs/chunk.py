@@ -165,6 +165,16 @@ def _row(translation: Translation | Alternative, search: SearchConfig) -> dict[s
 @lru_cache(maxsize=1)
 def _translator(bundle: Bundle) -> Translator:
     """Return the translator, loaded once in each process."""
+    return load_bundle(bundle)
+
+
+def load_bundle(bundle: Bundle) -> Translator:
+    """Load the translator of a bundle.
+
+    Raises:
+        ConfigError: the model does not support the search; see `Translator.load`.
+        ModelError: the bundle is damaged, or is not the one with which the job began.
+    """
     digest = sha256_of(Path(bundle.folder, BUNDLE_FILE))
     if digest != bundle.sha256:
         raise ModelError(

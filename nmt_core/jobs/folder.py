@@ -17,6 +17,7 @@ from nmt_core.drift.profile import Profile
 from nmt_core.errors import DataError
 from nmt_core.jobs.inputs import InputFile
 from nmt_core.jobs.order import Begun, JobRequest, Order, Plan
+from nmt_core.jobs.shadow_result import ShadowResult
 from nmt_core.store import storage
 from nmt_core.store.storage import local_path, store_of
 
@@ -49,6 +50,10 @@ class Done(BaseModel):
     """Number of these whose translation is in the output."""
     tokens: int | None = later(None)
     """Number of target tokens in the output. None if an earlier version, which did not count, made a part of it."""
+    shadow: ShadowResult | None = later(None)
+    """Comparison with a challenger. None if the order has none."""
+    review: int = later(0)
+    """Number of lines that were written for correction."""
     made_by: Mapping[str, str] = {}
     """Chunks that each version of the code has translated, such as `1-3, 7`. Empty if there was one version."""
 
@@ -75,6 +80,10 @@ class Parts:
     def output(self, number: int) -> str:
         """Return the path of a chunk's translations."""
         return f"{self.root}/output/{number:07d}.parquet"
+
+    def shadow(self, number: int) -> str:
+        """Return the path of a challenger's translations of a part of a chunk."""
+        return f"{self.root}/shadow/{number:07d}.parquet"
 
     def document(self, file: int) -> str:
         """Return the path of the copy of a document, by the number of the input."""

@@ -19,6 +19,9 @@ from nmt_core.jobs.merge import merge, outputs_of, require_free_targets
 from nmt_core.jobs.order import Begun, JobRequest, Order, Plan, differences, way_on
 from nmt_core.jobs.pace import Pace, Progress, silence
 from nmt_core.jobs.profiles import profile_of_job
+from nmt_core.jobs.review import review_file, write_review
+from nmt_core.jobs.shadow import run_shadow
+from nmt_core.jobs.shadow_result import ShadowResult
 from nmt_core.jobs.staging import stage
 from nmt_core.jobs.writers import holds_scores
 from nmt_core.stages.stage import is_full_disk
@@ -44,6 +47,8 @@ class Means:
     progress: Progress = silence
     say: Callable[[str], None] = lambda message: None
     """Callback for messages to the user."""
+    shadow: str = ""
+    """Folder of the challenger, at a path that this process can read. Empty if the order has none."""
     terms: tuple[Term, ...] = ()
     """Terms of the order's glossary. Unlike the others, they change the result, so the order has their hash."""
 
@@ -284,12 +289,22 @@ class _Attempt:
         makers = chunks_by_maker(self.parts, range(len(plan.chunks)))
         terms = self._terms(len(plan.chunks)) if self.order.glossary else (0, 0)
         tokens = self._tokens(len(plan.chunks))
-        done = self._finished(merge(plan, self.parts, former, self._require_still_wanted), makers, terms, tokens)
+        statuses = merge(plan, self.parts, former, self._require_still_wanted)
+        shadow = self._shadow(plan)
+        review = write_review(plan, self.parts, with_shadow=bool(shadow and not shadow.problem))
+        done = self._finished(statuses, makers, terms, tokens).model_copy(update={"shadow": shadow, "review": review})
         profile = profile_of_job(self.parts, range(len(plan.chunks)))
         self._require_still_wanted()
         self.folder.write(profile or Profile())
         self.folder.write(done)
         return done
+
+    def _shadow(self, plan: Plan) -> ShadowResult | None:
+        """Compare the challenger with the champion, whose output is complete."""
+        if not self.order.shadow:
+            return None
+        self.means.progress(plan.lines, plan.lines, "translating a share by the challenger")
+        return run_shadow(self.order.shadow, self.parts, len(plan.chunks), self._bundle(), self.means.shadow)
 
     def _require_still_wanted(self) -> None:
         """Raise if another attempt has finished this job: a stalled one must not overwrite what came later."""
@@ -314,7 +329,8 @@ class _Attempt:
         self, statuses: dict[str, int], makers: dict[str, list[int]], terms: tuple[int, int], tokens: int | None
     ) -> Done:
         written = outputs_of(self.order)
-        files = [identity(url, "") for output in written for url in output.urls]
+        urls = [url for output in written for url in output.urls]
+        files = [identity(url, "") for url in [*urls, *([review_file(self.order)] if self.order.review else [])]]
         return Done(
             fingerprint=self.fingerprint,
             number=self.number,
