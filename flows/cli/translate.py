@@ -104,6 +104,21 @@ _ForReview = Annotated[
         "--for-review", help="Mark new translations for review: fuzzy in PO, needs-review-translation in XLIFF 1.2."
     ),
 ]
+_Shadow = Annotated[
+    str,
+    typer.Option(
+        metavar="MODEL",
+        help="Challenger that translates a share of the lines too, for a comparison. The output stays the same.",
+    ),
+]
+_Share = Annotated[float, typer.Option(metavar="NUMBER", help="Share of the lines that the challenger translates.")]
+_Review = Annotated[
+    int,
+    typer.Option(
+        metavar="LINES",
+        help="Write this many lines that a human should correct to OUTPUT.review.csv, the most doubtful first.",
+    ),
+]
 
 
 def translate(
@@ -130,6 +145,9 @@ def translate(
     inflected_terms: _InflectedTerms = False,
     redo: _Redo = "none",
     for_review: _ForReview = False,
+    shadow: _Shadow = "",
+    share: _Share = 0.05,
+    review: _Review = 0,
     line_by_line: Annotated[
         bool,
         typer.Option(
@@ -164,6 +182,9 @@ def translate(
         inflected_terms=inflected_terms,
         redo=redo,
         for_review=for_review,
+        shadow=shadow,
+        share=share,
+        review=review,
     )
     run_translation(request, "quiet" if quiet else "normal")
 
@@ -216,6 +237,20 @@ def run_translation(request: "TranslationRequest", detail: "Detail" = "normal") 
             console,
         )
     _report_terms(report, console)
+    _report_watching(report, request, console, detail)
+
+
+def _report_watching(report: "Report", request: "TranslationRequest", console: "Console", detail: "Detail") -> None:
+    """Print what differs from earlier text, the comparison with a challenger, and the file for correction."""
+    if report.get("watched") and (report["drifts"] or detail != "quiet"):
+        _print(report["watched"], console)
+    if report.get("drifts"):
+        _print(f"histograms: {request.job or f'{request.target}.job'}/drift.html", console)
+    if "shadow" in report:
+        _print(report["shadow"]["in_words"], console)
+    if "review" in report:
+        number = counted(report["review"], "line")
+        _print(f"{request.target.rstrip('/')}.review.csv: {number} for correction", console)
 
 
 def _run_job(request: "TranslationRequest", settings: "Settings", console: "Console", detail: "Detail") -> "Report":

@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.registry import contamination
+from flows.registry import contamination, shadows
 from flows.registry.candidate import Candidate
 from flows.registry.champions import Author, Champions
 from flows.registry.copies import copy_folder
@@ -14,6 +14,7 @@ from flows.registry.fetching import fetch_model
 from flows.runs.ownership import FLOW_RUN_TAG
 from flows.runs.start_from import tag_of
 from flows.settings import Settings
+from nmt_core.bundle.folder import BUNDLE_FILE, sha256_of
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError, FormatError, ModelError, words_of
 from nmt_core.evaluate import gate, quality
@@ -176,6 +177,7 @@ class Gate:
             self._contamination(),
             *self._sentences(champion),
             self._history(version),
+            *(self._shadow() if champion else []),
         ]
         versions = (champion.version if champion else "", str(version.version))
         return gate.decide(self._config.model_name, versions, checks)
@@ -296,6 +298,10 @@ class Gate:
         except ModelError as error:
             return [*gate.sentences(checks, None, self._config.registry), gate.not_measured("sentences", str(error))]
         return gate.sentences(checks, champion_checks, self._config.registry, unread)
+
+    def _shadow(self) -> list[Check]:
+        results = shadows.read_results(self._settings, sha256_of(self._candidate.export.path / BUNDLE_FILE))
+        return shadows.shadow_check(results, self._config.registry)
 
     def _history(self, version: "ModelVersion") -> Check:
         event = self._champions.taken_back(version)

@@ -15,6 +15,7 @@ from nmt_core.jobs.checks import checked
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Parts, exists
 from nmt_core.jobs.makers import MADE_BY, this_maker
+from nmt_core.jobs.profiles import PROFILE, profile_chunk
 from nmt_core.search.alignment import Alignment
 from nmt_core.search.translation import Alternative, Translation
 from nmt_core.store import storage
@@ -67,6 +68,8 @@ class ChunkTask:
     parts: Parts
     bundle: Bundle
     claims: Claims
+    all_lines: int
+    """Number of lines of the whole job."""
 
 
 class ChunkResult(NamedTuple):
@@ -98,9 +101,12 @@ def translate_chunk(task: ChunkTask) -> ChunkResult:
             if exists(task.parts.input(task.number)):  # the file is damaged
                 raise
             return ChunkResult(task.number, "gone")
-        translated = translate_rows(rows, _translator(task.bundle))
+        translator = _translator(task.bundle)
+        translated = translate_rows(rows, translator)
+        profile = profile_chunk(rows, translated, translator, task.number, task.all_lines)
+        metadata = {MADE_BY: this_maker(), PROFILE: profile.model_dump_json()}
         with storage.published(output) as file:
-            translated.write_parquet(file, compression="zstd", compression_level=3, metadata={MADE_BY: this_maker()})
+            translated.write_parquet(file, compression="zstd", compression_level=3, metadata=metadata)
     return ChunkResult(task.number, "done")
 
 
@@ -194,6 +200,16 @@ def _row(translation: Translation | Alternative, search: SearchConfig) -> dict[s
 @lru_cache(maxsize=1)
 def _translator(bundle: Bundle) -> Translator:
     """Return the translator, loaded once in each process."""
+    return load_bundle(bundle)
+
+
+def load_bundle(bundle: Bundle) -> Translator:
+    """Load the translator of a bundle.
+
+    Raises:
+        ConfigError: the model does not support the search; see `Translator.load`.
+        ModelError: the bundle is damaged, or is not the one with which the job began.
+    """
     digest = sha256_of(Path(bundle.folder, BUNDLE_FILE))
     if digest != bundle.sha256:
         raise ModelError(
