@@ -252,7 +252,7 @@ class Gate:
             return quality.not_compared(test.name, registry.metric, str(error), champion=False)
         except _UNUSABLE as error:  # for example, a format that is no longer supported
             return quality.not_compared(test.name, registry.metric, str(error))
-        return quality.against_champion(test.name, both, registry, is_main=is_main, pair=test.pair)
+        return quality.against_champion(test.name, both, registry, is_main=is_main)
 
     def _is_new(self, test: TestSet, champion: Incumbent) -> bool:
         """Return True if the champion lacks the pair of languages of a test set, so that nothing can be compared."""

@@ -40,11 +40,11 @@ Charset = Annotated[str, AfterValidator(_is_charset)]
 
 
 def name_of_set(corpus: str, pairs: Sequence[str], pair: str) -> str:
-    """Return the name of a dev or test set in one of the pairs of languages of its corpus.
+    """Return the name of a dev or test set in one of the pairs of languages of its corpus, such as `news-en-de`.
 
-    A set in both directions has the pair at its end: `news` and `news-en-de` become `news-en-de` and `news-de-en`.
+    The pair is at the end of the name. The name of the corpus may have its first pair there already.
     """
-    return f"{corpus.removesuffix(f'-{pairs[0]}')}-{pair}" if len(pairs) > 1 else corpus
+    return f"{corpus.removesuffix(f'-{pairs[0]}')}-{pair}"
 
 
 class ToyCorpusConfig(Section):

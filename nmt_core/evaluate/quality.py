@@ -10,12 +10,7 @@ from nmt_core.scoring import Statistics
 
 
 def against_champion(
-    test_set: str,
-    both: tuple[Statistics, Statistics],
-    registry: RegistryConfig,
-    *,
-    is_main: bool,
-    pair: str = "",
+    test_set: str, both: tuple[Statistics, Statistics], registry: RegistryConfig, *, is_main: bool
 ) -> Check:
     """Check that the challenger is significantly better on the main test set, or not significantly worse on another.
 
@@ -24,20 +19,18 @@ def against_champion(
         both: statistics of the champion's and of the challenger's translations of it.
         registry: test of significance.
         is_main: True for the main test set.
-        pair: pair of languages that the check names. Empty means the only pair of the recipe.
     """
-    named = _named(test_set, pair)
     comparison, metric = _found(*both, registry), both[0].metric
     outcome = "better" if comparison.is_better else "worse" if comparison.is_worse else "neither better nor worse"
     why = (
-        f"{metric} of {named} is {comparison.challenger:.2f} and the champion's "
+        f"{metric} of {test_set} is {comparison.challenger:.2f} and the champion's "
         f"{comparison.champion:.2f}: {_difference(comparison, registry)}, significantly {outcome}"
     )
     passed = comparison.is_better if is_main else not comparison.is_worse
     condition = "significantly better" if is_main else "not significantly worse"
     if not passed and not comparison.is_worse:
         why += f"; on the main test set it must be better with p < {registry.significance:g}"
-    check = _unjudged(f"{metric} of {named} is {condition}", test_set, metric, comparison, registry)
+    check = _unjudged(f"{metric} of {test_set} is {condition}", test_set, metric, comparison, registry)
     return check.model_copy(update={"passed": passed, "why": why})
 
 
@@ -63,11 +56,6 @@ def suite_against_champion(suite: str, both: tuple[Statistics, Statistics], regi
         why += f"; a loss of registry.suite_margin={margin:g} is accepted; {option}"
     check = _unjudged(f"{metric} of {suite} is not worse by more than {margin:g}", suite, metric, found, registry)
     return check.model_copy(update={"passed": not is_lost or registry.suites == "report", "why": why})
-
-
-def _named(test_set: str, pair: str) -> str:
-    """Return the name of a test set for a check, with its pair of languages if the name does not tell it."""
-    return f"{test_set} ({pair})" if pair and pair not in test_set else test_set
 
 
 def _found(one: Statistics, other: Statistics, registry: RegistryConfig) -> Comparison:
@@ -123,7 +111,7 @@ def first_champion(
     """
     own, floor = statistics(hypotheses), registry.min_score
     metric = own.metric
-    named = f"{metric} of {_named(test.name, test.pair)}"
+    named = f"{metric} of {test.name}"
     why = f"{named} is {own.score:.2f}, and there is no champion to compare with"
     if not is_main or floor == 0:
         return _scored(named, test.name, metric, own.score, why)

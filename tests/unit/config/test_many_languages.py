@@ -38,10 +38,10 @@ def test_the_first_pair_is_the_main_one() -> None:
     [
         ("news", BOTH, ["news-en-de", "news-de-en"]),
         ("news-en-de", BOTH, ["news-en-de", "news-de-en"]),
-        ("news", ["en-de"], ["news"]),
+        ("news", ["en-de"], ["news-en-de"]),
     ],
 )
-def test_a_set_in_both_directions_is_named_by_pair(name: str, pairs: list[str], names: list[str]) -> None:
+def test_each_set_is_named_by_its_pair(name: str, pairs: list[str], names: list[str]) -> None:
     assert [name_of_set(name, pairs, pair) for pair in pairs] == names
 
 

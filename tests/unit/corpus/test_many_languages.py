@@ -102,8 +102,8 @@ def test_each_pair_is_written_in_its_direction_with_its_token(
     }
 
     splits = json.loads((split.path / "splits.json").read_text(encoding="utf-8"))
-    assert splits["pairs"] == {"news-en-de": "en-de", "news-de-en": "de-en", "unseen": "fr-de"}
-    assert splits["zero_shot"] == ["unseen"]
+    assert splits["pairs"] == {"news-en-de": "en-de", "news-de-en": "de-en", "unseen-fr-de": "fr-de"}
+    assert splits["zero_shot"] == ["unseen-fr-de"]
     assert rows(split, "test-news-de-en.parquet").rows() == list(zip(GERMAN[2:4], ENGLISH[2:4], strict=True))
     assert rows(split, "dev.parquet").select("pair", "source_token").rows() == [
         *[("en-de", "<2de>")] * 2,
