@@ -52,7 +52,11 @@ def test_the_token_is_first_on_its_side_and_no_text_spells_it(
     ids = {language: tokenizers.source.id_of(f"<2{language}>") for language in ("de", "en")}
     assert not set(ids.values()) & set(tokenizers.source.encode([TEXT])[0])
     assert tokenizers.target.decode([[ids["de"], *tokenizers.target.encode([TEXT])[0]]]) == [TEXT]
-    assert not any("<2" in piece for piece in made["tokenizer"].report()["unused_examples"])
+    report = made["tokenizer"].report()
+    assert not any("<2" in piece for piece in report["unused_examples"])
+    fits = {(fit["language"], fit["side"]): fit["lines"] for fit in report["by_language"]}
+    assert set(fits) == {("en", "source"), ("de", "source"), ("en", "target"), ("de", "target")}
+    assert len(set(fits.values())) == 1
 
     for files in (made["encode"].path.glob("train-*.parquet"), [made["encode"].path / "dev.parquet"]):
         pairs = read_pairs(sorted(files))
