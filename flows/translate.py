@@ -78,28 +78,8 @@ def translate(
         share: Share of the lines that the challenger translates.
         review: Number of lines to write to OUTPUT.review.csv, for correction by a human.
     """
-    request = TranslationRequest(
-        model,
-        source,
-        target,
-        column=column,
-        job=job,
-        beam_size=beam_size or None,
-        long_lines=long_lines,
-        prefix_column=prefix_column,
-        overrides=overrides,
-        alignments=alignments,
-        keep=keep,
-        glossary=glossary,
-        keep_terms=keep_terms,
-        inflected_terms=inflected_terms,
-        redo=redo,
-        for_review=for_review,
-        shadow=shadow,
-        share=share,
-        review=review,
-    )
-    return _translated(request)
+    given = locals()  # exactly the parameters, which are fields of the request
+    return _translated(TranslationRequest(**given | {"beam_size": beam_size or None}))
 
 
 def _translated(request: TranslationRequest) -> dict[str, Any]:
