@@ -104,6 +104,13 @@ _ForReview = Annotated[
         "--for-review", help="Mark new translations for review: fuzzy in PO, needs-review-translation in XLIFF 1.2."
     ),
 ]
+_LongLines = Annotated[
+    str,
+    typer.Option(
+        metavar="split|cut",
+        help="Handling of lines longer than the model reads. The default is the model's own setting.",
+    ),
+]
 _Shadow = Annotated[
     str,
     typer.Option(
@@ -128,13 +135,7 @@ def translate(
     column: _Column = "",
     job: _Job = "",
     beam: Beam = None,
-    long_lines: Annotated[
-        str,
-        typer.Option(
-            metavar="split|cut",
-            help="Handling of lines longer than the model reads. The default is the model's own setting.",
-        ),
-    ] = "",
+    long_lines: _LongLines = "",
     prefix_column: _PrefixColumn = "",
     to: _To = "",
     to_column: _ToColumn = "",

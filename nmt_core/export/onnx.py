@@ -107,14 +107,12 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     for name in files_of(folder):
         shutil.copyfile(folder / name, out / name)
     several = rows_with_several_sentences(inputs["split"].path, config)
-    tags = [rule.tag for rule in config.mix.corpora if rule.tag]
     spelling = Spelling.of(config.clean, config.languages.source)
-    write_training_profile(inputs["split"].path, tokenizers.source, spelling, tags, out)
+    write_training_profile(inputs["split"].path, tokenizers.source, spelling, out)
     bundle = describe_bundle(out, config, model, several, is_listed_by_default=shortlist_use == _UNASKED)
     (out / BUNDLE_FILE).write_text(bundle.model_dump_json(indent=1) + "\n", encoding="utf-8")
     reporter.progress(steps, steps, f"largest difference {parity.max_difference:.1e}")
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    files = sorted(file for file in out.rglob("*") if file.is_file())
     return ExportReport(
         items_in=parameters,
         items_out=parameters,
@@ -130,7 +128,9 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         shortlist_use=shortlist_use,
         costs=gates.costs(),
         members=tuple(weights.member for weights in members),
-        bytes={file.relative_to(out).as_posix(): file.stat().st_size for file in files},
+        bytes={
+            file.relative_to(out).as_posix(): file.stat().st_size for file in sorted(out.rglob("*")) if file.is_file()
+        },
     )
 
 
