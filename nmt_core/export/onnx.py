@@ -114,7 +114,6 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     (out / BUNDLE_FILE).write_text(bundle.model_dump_json(indent=1) + "\n", encoding="utf-8")
     reporter.progress(steps, steps, f"largest difference {parity.max_difference:.1e}")
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    files = sorted(file for file in out.rglob("*") if file.is_file())
     return ExportReport(
         items_in=parameters,
         items_out=parameters,
@@ -130,8 +129,14 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         shortlist_use=shortlist_use,
         costs=gates.costs(),
         members=tuple(weights.member for weights in members),
-        bytes={file.relative_to(out).as_posix(): file.stat().st_size for file in files},
+        bytes=_sizes(out),
     )
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Return the size of each file of a bundle in bytes, by its path in it."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
 
 
 def _export_judged(gates: Gates, precision: Precision, out: Path, reporter: Reporter, *, with_shortlist: bool) -> None:
