@@ -528,7 +528,7 @@ def workers_of(settings: Settings, precision: str) -> Iterator[tuple[Workers, in
 
 @dataclass
 class _Tracked:
-    """What the MLflow run of a job gets when the job is done."""
+    """Report, files and tables for the MLflow run of a job."""
 
     report: Report
     files: dict[str, str] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
-from scipy.special import chdtrc, kolmogorov  # scipy.stats takes seconds to import
+from scipy.special import bdtr, bdtrc, chdtrc, kolmogorov  # scipy.stats takes seconds to import
 
 from nmt_core.drift.profile import CATEGORIES, EDGES, Profile
 
@@ -149,22 +149,37 @@ def kolmogorov_smirnov(own: Counts, other: Counts) -> _Test:
 
 
 def chi_square(own: Counts, other: Counts) -> _Test:
-    """Return Cramér's V of two rows of counts, and the p-value of the chi-square test that they have one distribution.
+    """Return Cramér's V of two rows of counts, and the p-value of the test that they have one distribution.
 
-    Names of which a row expects fewer than five lines are counted as one (Cochran 1954).
+    It is the chi-square test. Names of which a row expects fewer than five lines are counted as one (Cochran 1954). If
+    even these together are fewer, chi-square would take a single line for proof: they get a binomial test, and the
+    smaller of the two p-values is doubled.
     """
     table = np.stack([own, other])
     table = table[:, table.sum(axis=0) > 0]
     expected = table.sum(axis=0) * min(table.sum(axis=1)) / table.sum()
     rare = expected < _LEAST_EXPECTED
-    if rare.any():
-        table = np.concatenate([table[:, ~rare], table[:, rare].sum(axis=1, keepdims=True)], axis=1)
+    frequent, rest = table[:, ~rare], table[:, rare].sum(axis=1, keepdims=True)
+    cramers_v = math.sqrt(_chi_square_statistic(table) / table.sum())
+    if not rare.any() or expected[rare].sum() >= _LEAST_EXPECTED:
+        both = np.concatenate([frequent, rest], axis=1) if rare.any() else frequent
+        return _Test(cramers_v, _chi_square_p_value(both))
+    count, share = int(rest[0, 0]), float(rest.sum() / table.sum())
+    tails = bdtr(count, int(own.sum()), share), bdtrc(count - 1, int(own.sum()), share) if count else 1.0
+    return _Test(cramers_v, min(1.0, 2 * min(_chi_square_p_value(frequent), 2 * float(min(tails)))))
+
+
+def _chi_square_statistic(table: Counts) -> float:
     if table.shape[1] < 2:
-        return _Test(0.0, 1.0)
-    total = table.sum()
-    expected_table = table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True) / total
-    statistic = float(((table - expected_table) ** 2 / expected_table).sum())
-    return _Test(math.sqrt(statistic / total), float(chdtrc(table.shape[1] - 1, statistic)))
+        return 0.0
+    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True) / table.sum()
+    return float(((table - expected) ** 2 / expected).sum())
+
+
+def _chi_square_p_value(table: Counts) -> float:
+    if table.shape[1] < 2 or not table.sum(axis=1).all():
+        return 1.0
+    return float(chdtrc(table.shape[1] - 1, _chi_square_statistic(table)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

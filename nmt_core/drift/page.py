@@ -1,4 +1,4 @@
-"""Write the page of a drift: one HTML file with the histograms of a job beside those of other text."""
+"""Write the page about a drift: one HTML file with histograms of a job and of other text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ _SAMPLED_LINES = 512
 """Lines of a text up to which all are profiled."""
 _LEAST_SHARE = 0.25
 """Share of the lines of a long text that is profiled, so that it costs below 2% of the CPU time of translation."""
-_LANGUAGE_EVERY = 16
+_LANGUAGE_EVERY = 8
 """One line in this many is identified. Identification takes most of the time, and other languages are easy to see."""
 _LEAST_PROBABILITY = 0.5
 _FEWEST_LETTERS = 12

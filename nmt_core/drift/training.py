@@ -1,6 +1,6 @@
 """The profile of the training text, which `export` stores in the bundle."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -19,27 +19,35 @@ _LINES = 20_000
 _SEED = 1
 
 
-def write_training_profile(
-    split: Path, tokenizer: Tokenizer, spelling: Spelling, tags: Collection[str], folder: Path
-) -> None:
+def write_training_profile(split: Path, tokenizer: Tokenizer, spelling: Spelling, folder: Path) -> None:
     """Profile a sample of about 20,000 lines of the training text's source side.
+
+    Tags such as `<2de>` that begin a line (`mix.corpora`) are no text of users, and are left out.
 
     Args:
         split: folder of the artifact `split`.
         tokenizer: source tokenizer of the model.
         spelling: spelling of the source side.
-        tags: tags that `mix` sets before a source, which are no text.
         folder: folder of the bundle, which gets the file `PROFILE_FILE`.
     """
     shards = text_shards(split)
     rows = sum(map(count_pairs, shards))
     sample = Sample(shards, min(1.0, _LINES / max(rows, 1)), _SEED)
-    prefixes = tuple(f"{tag} " for tag in tags)
-    lines = [
-        line.partition(" ")[2] if prefixes and line.startswith(prefixes) else line for line in sample.lines("source")
-    ]
+    lines = without_tags(list(sample.lines("source")), tokenizer)
     profile = profile_of(lines, tokenizer, spelling)
     (folder / PROFILE_FILE).write_text(profile.model_dump_json(), encoding="utf-8")
+
+
+def without_tags(lines: Sequence[str], tokenizer: Tokenizer) -> list[str]:
+    """Return lines without the tag at their beginning: a word in angle brackets that the vocabulary has as a piece."""
+    firsts = [line.partition(" ")[0] for line in lines]
+    words = sorted({first for first in firsts if first.startswith("<") and first.endswith(">")})
+    tags = {
+        word
+        for word, ids in zip(words, tokenizer.encode(words), strict=True)
+        if word in {tokenizer.piece(index) for index in ids}
+    }
+    return [line.partition(" ")[2] if first in tags else line for line, first in zip(lines, firsts, strict=True)]
 
 
 def read_training_profile(folder: Path) -> Profile | None:

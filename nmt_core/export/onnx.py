@@ -107,9 +107,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     for name in files_of(folder):
         shutil.copyfile(folder / name, out / name)
     several = rows_with_several_sentences(inputs["split"].path, config)
-    tags = [rule.tag for rule in config.mix.corpora if rule.tag]
     spelling = Spelling.of(config.clean, config.languages.source)
-    write_training_profile(inputs["split"].path, tokenizers.source, spelling, tags, out)
+    write_training_profile(inputs["split"].path, tokenizers.source, spelling, out)
     bundle = describe_bundle(out, config, model, several, is_listed_by_default=shortlist_use == _UNASKED)
     (out / BUNDLE_FILE).write_text(bundle.model_dump_json(indent=1) + "\n", encoding="utf-8")
     reporter.progress(steps, steps, f"largest difference {parity.max_difference:.1e}")
@@ -129,14 +128,10 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         shortlist_use=shortlist_use,
         costs=gates.costs(),
         members=tuple(weights.member for weights in members),
-        bytes=_sizes(out),
+        bytes={
+            file.relative_to(out).as_posix(): file.stat().st_size for file in sorted(out.rglob("*")) if file.is_file()
+        },
     )
-
-
-def _sizes(folder: Path) -> dict[str, int]:
-    """Return the size of each file of a bundle in bytes, by its path in it."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
 
 
 def _export_judged(gates: Gates, precision: Precision, out: Path, reporter: Reporter, *, with_shortlist: bool) -> None:

@@ -27,13 +27,21 @@ def test_kolmogorov_smirnov_is_the_one_of_scipy() -> None:
 
 
 def test_chi_square_is_the_one_of_scipy_and_rare_names_are_one() -> None:
-    own, other = np.array([40, 60, 30, 1, 2]), np.array([300, 290, 310, 20, 8])
-    joined = np.array([[40, 60, 30, 3], [300, 290, 310, 28]])
+    own, other = np.array([40, 60, 30, 3, 4]), np.array([300, 290, 310, 20, 18])
+    joined = np.array([[40, 60, 30, 7], [300, 290, 310, 38]])
     exact = stats.chi2_contingency(joined, correction=False)
     statistic, p_value = chi_square(own, other)
     assert p_value == pytest.approx(exact.pvalue)
-    assert statistic == pytest.approx(stats.contingency.association(joined, method="cramer"))
+    whole = np.array([own, other])
+    assert statistic == pytest.approx(stats.contingency.association(whole, method="cramer"))
     assert chi_square(np.array([5]), np.array([9])) == (0, 1)
+
+
+def test_a_single_line_of_a_new_name_proves_nothing() -> None:
+    assert chi_square(np.array([32, 1]), np.array([1_250, 0])).p_value > 0.01
+    assert chi_square(np.array([0, 33]), np.array([1_250, 0])).p_value < 1e-9
+    assert chi_square(np.array([300, 200, 0]), np.array([3_000, 2_000, 3])).p_value == 1
+    assert chi_square(np.array([400, 100, 0]), np.array([3_000, 2_000, 3])).p_value < 1e-9
 
 
 def test_holm_bounds_the_chance_of_any_false_alarm() -> None:
