@@ -118,13 +118,6 @@ _ForReview = Annotated[
         "--for-review", help="Mark new translations for review: fuzzy in PO, needs-review-translation in XLIFF 1.2."
     ),
 ]
-_LongLines = Annotated[
-    str,
-    typer.Option(
-        metavar="split|cut",
-        help="Handling of lines longer than the model reads. The default is the model's own setting.",
-    ),
-]
 _Shadow = Annotated[
     str,
     typer.Option(
