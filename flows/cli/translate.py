@@ -64,6 +64,20 @@ _Alignments = Annotated[
 _Column = Annotated[
     str, typer.Option(help="Column of a table to translate: its name, or its number if the table has no header.")
 ]
+_LongLines = Annotated[
+    str,
+    typer.Option(
+        metavar="split|cut",
+        help="Handling of lines longer than the model reads. The default is the model's own setting.",
+    ),
+]
+_LineByLine = Annotated[
+    bool,
+    typer.Option(
+        "--line-by-line",
+        help="Write each translation before the next line is read, if input or output is a pipe. This is slower.",
+    ),
+]
 _Job = Annotated[
     str,
     typer.Option(
@@ -104,13 +118,6 @@ _ForReview = Annotated[
         "--for-review", help="Mark new translations for review: fuzzy in PO, needs-review-translation in XLIFF 1.2."
     ),
 ]
-_LongLines = Annotated[
-    str,
-    typer.Option(
-        metavar="split|cut",
-        help="Handling of lines longer than the model reads. The default is the model's own setting.",
-    ),
-]
 _Shadow = Annotated[
     str,
     typer.Option(
@@ -149,13 +156,7 @@ def translate(
     shadow: _Shadow = "",
     share: _Share = 0.05,
     review: _Review = 0,
-    line_by_line: Annotated[
-        bool,
-        typer.Option(
-            "--line-by-line",
-            help="Write each translation before the next line is read, if input or output is a pipe. This is slower.",
-        ),
-    ] = False,
+    line_by_line: _LineByLine = False,
     overrides: SearchOverrides = None,
     quiet: Quiet = False,
     debug: Debug = False,

@@ -128,10 +128,14 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         shortlist_use=shortlist_use,
         costs=gates.costs(),
         members=tuple(weights.member for weights in members),
-        bytes={
-            file.relative_to(out).as_posix(): file.stat().st_size for file in sorted(out.rglob("*")) if file.is_file()
-        },
+        bytes=_sizes(out),
     )
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Return the size of each file of a bundle in bytes, by its path in it."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
 
 
 def _export_judged(gates: Gates, precision: Precision, out: Path, reporter: Reporter, *, with_shortlist: bool) -> None:
