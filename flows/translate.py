@@ -41,6 +41,8 @@ def translate(
     beam_size: int = 0,
     long_lines: Literal["", "split", "cut"] = "",
     prefix_column: str = "",
+    to: str = "",
+    to_column: str = "",
     overrides: tuple[str, ...] = (),
     alignments: Literal["", "none", "words", "pieces"] = "",
     keep: tuple[str, ...] = (),
@@ -65,6 +67,8 @@ def translate(
         beam_size: Beam size. 0 means the model's own.
         long_lines: Treatment of lines that are too long for the model. Leave empty for the model's own setting.
         prefix_column: Column of a table with the text that each translation must begin with.
+        to: Target language of a model for many languages, such as de, or a pair of languages, such as en-de.
+        to_column: Column of a table with the target language of each row. Empty cells mean the value of `to`.
         overrides: Other search options, such as search.n_best=3.
         alignments: Alignments to write: of words, of vocabulary pieces, or none. Leave empty for the model's own
             setting.
@@ -78,8 +82,8 @@ def translate(
         share: Share of the lines that the challenger translates.
         review: Number of lines to write to OUTPUT.review.csv, for correction by a human.
     """
-    given = locals()  # exactly the parameters, which are fields of the request
-    return _translated(TranslationRequest(**given | {"beam_size": beam_size or None}))
+    parameters: dict[str, Any] = {**locals()}  # first of all, so that nothing else is in it
+    return _translated(TranslationRequest(**parameters | {"beam_size": beam_size or None}))
 
 
 def _translated(request: TranslationRequest) -> dict[str, Any]:

@@ -44,6 +44,17 @@ _PrefixColumn = Annotated[
     str,
     typer.Option(help="Column of a table with the prefix that each translation must begin with. Cells can be empty."),
 ]
+_To = Annotated[
+    str,
+    typer.Option(
+        metavar="LANGUAGE",
+        help="Target language of a model for many languages, such as de, or a pair of languages, such as en-de.",
+    ),
+]
+_ToColumn = Annotated[
+    str,
+    typer.Option(help="Column of a table with the target language of each row. Empty cells mean the value of --to."),
+]
 _Alignments = Annotated[
     str,
     typer.Option(
@@ -126,6 +137,8 @@ def translate(
     beam: Beam = None,
     long_lines: _LongLines = "",
     prefix_column: _PrefixColumn = "",
+    to: _To = "",
+    to_column: _ToColumn = "",
     alignments: _Alignments = "",
     keep: _Keep = "",
     glossary: _Glossary = "",
@@ -159,6 +172,8 @@ def translate(
         beam_size=beam,
         long_lines=long_lines,
         prefix_column=prefix_column,
+        to=to,
+        to_column=to_column,
         overrides=tuple(overrides or ()),
         alignments=alignments,
         line_by_line=line_by_line,

@@ -28,6 +28,7 @@ from nmt_core.jobs.order import GlossaryIdentity, JobRequest, Order, Shadow
 from nmt_core.store import storage
 from nmt_core.store.storage import local_path
 from nmt_core.terms.glossary import Term, identity_of
+from nmt_core.tokenizer.language_tokens import pair_for
 
 if TYPE_CHECKING:
     from nmt_core.jobs.pace import Progress
@@ -52,6 +53,10 @@ class TranslationRequest:
     beam_size: int | None = None
     long_lines: str = ""
     prefix_column: str = ""
+    to: str = ""
+    """Target language, or pair of languages, such as de or en-de. Empty means the model's only one."""
+    to_column: str = ""
+    """Column of a table with the target language of each row. Empty means none."""
     overrides: tuple[str, ...] = ()
     """Options of the search, such as `search.n_best=3`."""
     alignments: str = ""
@@ -136,7 +141,8 @@ def translate_pipe(
             scores = request.target != PIPE and holds_scores(kind_by_name(request.target))
             translator = Translator.load(model.folder, search, settings.threads, scores=scores)
             translator = translator.with_glossary(terms_for(request, model, search, warn))
-        columns = Columns(request.column, request.prefix_column)
+            translator = translator.into(_pair(request, model)) if _pair(request, model) else translator
+        columns = Columns(request.column, request.prefix_column, request.to_column)
         pipe, is_typed = None, request.source == PIPE and sys.stdin.isatty()
         if is_typed:
             cells = stream.typed(sys.stdin.buffer)
@@ -169,10 +175,11 @@ def terms_for(
     from nmt_core.terms.pieces import TermPieces, faults_of
     from nmt_core.terms.reading import read_terms
 
-    bundle = read_bundle(model.folder)
-    terms = read_terms(request.glossary, request.keep_terms, bundle.languages, inflected=request.inflected_terms)
+    bundle, pair = read_bundle(model.folder), _pair(request, model)
+    languages = bundle.languages.of(pair) if pair else bundle.languages
+    terms = read_terms(request.glossary, request.keep_terms, languages, inflected=request.inflected_terms)
     if any(term.inflected for term in terms):
-        lemmatiser(bundle.languages.source)
+        lemmatiser(languages.source)
     tokenizers = read_tokenizers(model.folder, bundle)
     faults = faults_of(terms, TermPieces(tokenizers.target), tokenizers.source, search.max_source_tokens)
     for fault in faults[:_TERMS_SHOWN]:
@@ -180,6 +187,23 @@ def terms_for(
     if len(faults) > _TERMS_SHOWN:
         warn(f"{len(faults) - _TERMS_SHOWN:,} more terms cannot be written either")
     return terms
+
+
+def _pair(request: TranslationRequest, model: Model) -> str:
+    """Return the pair of languages into which lines are translated that name none.
+
+    It is empty for a model for one pair, and for a model for many if a column names the language of each line.
+
+    Raises:
+        ConfigError: the model does not know the language, or knows several and none is named.
+    """
+    languages = read_bundle(model.folder).languages
+    if request.to_column and not request.to:
+        return ""
+    try:
+        return pair_for(languages, request.to)
+    except ConfigError as error:
+        raise ConfigError(f"--to {request.to}: {error}" if request.to else f"--to is missing: {error}") from None
 
 
 def _require_no_document(request: TranslationRequest) -> None:
@@ -370,6 +394,8 @@ def _order(
         into_folder=not inputs.is_one,
         column=request.column,
         prefix_column=request.prefix_column,
+        to=_pair(request, model),
+        to_column=request.to_column,
         keep=request.keep,
         glossary=GlossaryIdentity(terms=len(terms), sha256=identity_of(terms)) if terms else None,
         review=request.review,
@@ -397,7 +423,8 @@ def _documents(request: TranslationRequest, inputs: Inputs, model: Model) -> Opt
                 f"{option}: {request.source} is not a document: leave it out, or name a .po, .xlf, .html..."
             )
         return None
-    languages = read_bundle(model.folder).languages
+    languages, pair = read_bundle(model.folder).languages, _pair(request, model)
+    languages = languages.of(pair) if pair else languages
     return Options.model_validate(
         {
             "source_language": languages.source,
@@ -526,6 +553,7 @@ def _tracked(
     open_database(settings.mlflow_tracking_uri)
     tracker = Tracker(settings.mlflow_tracking_uri, EXPERIMENT, settings.model_files, warn)
     params = report | {"source": request.source, "column": request.column, "prefix_column": request.prefix_column}
+    params |= {"to": request.to, "to_column": request.to_column} if request.to or request.to_column else {}
     params |= {"glossary": request.glossary, "keep_terms": request.keep_terms}
     params |= {"shadow": request.shadow, "share": request.share if request.shadow else "", "review": request.review}
     params |= {"beam_size": request.beam_size or "the model's", "overrides": " ".join(request.overrides)}

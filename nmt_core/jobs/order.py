@@ -77,6 +77,10 @@ class Order(BaseModel):
     """Name or number of the column to translate. See `formats.single`."""
     prefix_column: str = ""
     """Name or number of the column with the words that each translation begins with. Empty means none."""
+    to: str = later("")
+    """Target language, or pair of languages, of the rows that name none. Empty means the model's only one."""
+    to_column: str = later("")
+    """Name or number of the column with the target language of each row. Empty means none."""
     keep: tuple[str, ...] = later(())
     """Columns of the input to carry over, or `kept.ALL`. Empty means none."""
     glossary: GlossaryIdentity | None = later(None)
@@ -149,6 +153,8 @@ def differences(former: Order, new: Order) -> list[str]:
             "into_folder",
             "column",
             "prefix_column",
+            "to",
+            "to_column",
             "keep",
             "documents",
             "review",

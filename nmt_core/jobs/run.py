@@ -272,7 +272,9 @@ class _Attempt:
     def _bundle(self) -> Bundle:
         scores = any(holds_scores(output.kind) for output in outputs_of(self.order))
         means = self.means
-        return Bundle(means.bundle, self.order.model.sha256, self.order.search, means.threads, scores, means.terms)
+        return Bundle(
+            means.bundle, self.order.model.sha256, self.order.search, means.threads, scores, means.terms, self.order.to
+        )
 
     def _merge(self, plan: Plan) -> Done:
         while True:

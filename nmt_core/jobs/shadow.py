@@ -107,7 +107,9 @@ def run_shadow(shadow: Shadow, parts: Parts, chunks: int, champion: Bundle, fold
         folder: folder of the challenger's bundle.
     """
     version = shadow.model
-    challenger = Bundle(folder, version.sha256, shadow.search, champion.threads, champion.scores, champion.terms)
+    challenger = Bundle(
+        folder, version.sha256, shadow.search, champion.threads, champion.scores, champion.terms, champion.to
+    )
     named = ShadowResult(model=version.name, version=version.version, sha256=version.sha256, share=shadow.share)
     tasks = [
         ShadowTask(number, parts, challenger, shadow.share, None if number else champion) for number in range(chunks)

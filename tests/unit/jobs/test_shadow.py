@@ -98,7 +98,7 @@ def interrupt(*_: object, **__: object) -> None:
 
 
 def test_lines_are_drawn_by_chunk_and_never_without_text() -> None:
-    cells = [("word", None, None, "")] * 2_000 + [(" ", None, None, ""), ("?", "invalid_utf8", b"\xff", "")]
+    cells = [("word", None, None, "", "")] * 2_000 + [(" ", None, None, "", ""), ("?", "invalid_utf8", b"\xff", "", "")]
     rows = pl.DataFrame(cells, schema=SCHEMA, orient="row")
     places = drawn(rows, 0, 0.05)
     assert places == drawn(rows, 0, 0.05) != drawn(rows, 1, 0.05)
