@@ -40,7 +40,7 @@ def test_a_folder_may_have_any_name(name: str, job: Any, source: Path, tmp_path:
     source = source.rename(tmp_path / name / "in.txt")
     assert job.run(source, tmp_path / name / "out.txt").done.lines == 40
     assert sorted(os.listdir(tmp_path / name)) == ["in.txt", "out.txt", "out.txt.job"]  # noqa: PTH208
-    assert sorted(storage.names_in(str(tmp_path / name / "out.txt.job"))) == ["done.json", "plan.json"]
+    assert sorted(storage.names_in(str(tmp_path / name / "out.txt.job"))) == ["done.json", "plan.json", "profile.json"]
 
 
 def test_parts_that_vanish_as_soon_as_they_are_written_are_named(
