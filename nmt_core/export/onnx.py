@@ -107,8 +107,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     for name in files_of(folder):
         shutil.copyfile(folder / name, out / name)
     several = rows_with_several_sentences(inputs["split"].path, config)
-    spelling = Spelling.of(config.clean, config.languages.source)
-    write_training_profile(inputs["split"].path, tokenizers.source, spelling, out)
+    write_training_profile(inputs["split"].path, tokenizers.source, _spelling(config), out)
     bundle = describe_bundle(out, config, model, several, is_listed_by_default=shortlist_use == _UNASKED)
     (out / BUNDLE_FILE).write_text(bundle.model_dump_json(indent=1) + "\n", encoding="utf-8")
     reporter.progress(steps, steps, f"largest difference {parity.max_difference:.1e}")
@@ -132,6 +131,10 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
             file.relative_to(out).as_posix(): file.stat().st_size for file in sorted(out.rglob("*")) if file.is_file()
         },
     )
+
+
+def _spelling(config: PipelineConfig) -> Spelling:
+    return Spelling.of(config.clean, config.languages.source)
 
 
 def _export_judged(gates: Gates, precision: Precision, out: Path, reporter: Reporter, *, with_shortlist: bool) -> None:
