@@ -111,7 +111,8 @@ def _tell_of_drift(report: Report, warn: Callable[[str], None]) -> None:
     payload = {name: report[name] for name in ("model", "model_version", "target", "lines", "watched")}
     resource = Resource({"prefect.resource.id": model_resource(report["model"])})
     try:
-        tell(Event(event=DRIFTED, resource=resource, payload=payload | {"measures": measures}))
+        event = Event(event=DRIFTED, resource=resource, payload=payload | {"measures": measures})
+        tell(event, "the text of the job drifts", "start the retraining by hand if it is due")
     except EventError as error:
         warn(str(error))
 

@@ -378,7 +378,8 @@ def _watch(
         shadow_report = shadow.model_dump(mode="json") | {"in_words": shadow.in_words()}
         tracked.report |= {"shadow": {name: value for name, value in shadow_report.items() if value is not None}}
         tracked.tables["shadow.json"] = shadow_rows(shadow)
-        keep_result(settings, outcome.done)
+        if problem := keep_result(settings, outcome.done):
+            warn(f"the comparison with the challenger is not kept for the gate ({problem}): make room in NMT_HOME")
     if outcome.done.review:
         tracked.report |= {"review": outcome.done.review}
 

@@ -298,7 +298,8 @@ def test_text_output_and_job_may_all_be_in_s3(
     assert report["lines"] == 4 and report["target"] == f"{s3_folder}/out.tsv"
     store, name = storage.store_of(s3_folder)
     assert store.cat_file(f"{name}/out.tsv") == (tmp_path / "out.tsv").read_bytes()
-    made = ["in.txt", "out.tsv", "out.tsv.job/done.json", "out.tsv.job/plan.json", "out.tsv.unreadable.jsonl"]
+    journal = ["done.json", "drift.html", "plan.json", "profile.json"]
+    made = ["in.txt", "out.tsv", *(f"out.tsv.job/{file}" for file in journal), "out.tsv.unreadable.jsonl"]
     assert [key.removeprefix(f"{name}/") for key in store.find(name)] == made
 
 

@@ -7,14 +7,25 @@ from typing import Any
 
 import pytest
 from mlflow.tracking import MlflowClient
+from prefect.client.orchestration import get_client
 from support.facts import raises
 
 from flows.cli.translate import run_translation
 from flows.registry.shadows import keep_result, read_results
 from flows.settings import Settings
 from flows.tracking.mlflow_tracker import open_database
+from flows.translate import translate
 from flows.translation.job import EXPERIMENT, PIPE, TranslationRequest, translate_job, translate_pipe
-from flows.translation.watching import _EARLIER_JOBS, Watched, _files, _folder_of, _keep, earlier_jobs
+from flows.translation.watching import (
+    _EARLIER_JOBS,
+    DRIFTED,
+    Watched,
+    _files,
+    _folder_of,
+    _keep,
+    earlier_jobs,
+    model_resource,
+)
 from nmt_core.bundle.folder import sha256_of
 from nmt_core.corpus.toy import generate
 from nmt_core.drift.profile import Profile, profile_of
@@ -152,3 +163,21 @@ def test_models_of_any_name_have_a_folder_of_their_own(settings: Settings) -> No
 def test_a_job_without_a_challenger_keeps_no_result(settings: Settings) -> None:
     done = Done(fingerprint="0" * 32, number=1, model="m", model_version="1", statuses={}, outputs=())
     assert keep_result(settings, done) == "" and not (settings.home / "shadows" / ("0" * 64)).exists()
+
+
+@pytest.mark.cpu(25)
+def test_a_flow_sends_an_event_about_drift(
+    bundle: Path, lines: list[str], settings: Settings, tmp_path: Path, prefect_api: str
+) -> None:
+    (tmp_path / "in.txt").write_text("".join(f"{line.upper()}\n" for line in lines[:200]))
+    report = translate(str(bundle), str(tmp_path / "in.txt"), str(tmp_path / "out.txt"), beam_size=1)
+    assert report["drifts"]
+    with get_client(sync_client=True) as client:
+        about = {"event": {"name": [DRIFTED]}}
+        page = client.request("POST", "/events/filter", json={"filter": about, "limit": 5}).json()
+    [event] = page["events"]
+    assert event["resource"]["prefect.resource.id"] == model_resource(str(bundle))
+    assert event["payload"]["lines"] == 200 and event["payload"]["watched"] == report["watched"]
+    measures = {(row["against"], row["measure"]) for row in event["payload"]["measures"]}
+    assert ("training text", "upper_case") in measures
+    assert measures == {(row["against"], row["measure"]) for row in report["drift"] if row["drifts"]}
