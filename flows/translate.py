@@ -14,7 +14,8 @@ from flows.runs.endings import completed, ends_in_words
 from flows.runs.run_names import Deployed, Parameters, unless_typed
 from flows.servers.heartbeats import says_its_end
 from flows.settings import Settings
-from flows.translation.job import Report, TranslationRequest, translate_job
+from flows.translation.job import Report, translate_job
+from flows.translation.request import TranslationRequest
 from flows.translation.watching import DRIFTED, model_resource
 from flows.watch import EventError, tell
 from nmt_core.documents.document import Redo

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from flows.display.progress import Detail
     from flows.settings import Settings
-    from flows.translation.job import Report, TranslationRequest
+    from flows.translation.job import Report
+    from flows.translation.request import TranslationRequest
 
 _STEP = "translate"
 
@@ -162,7 +163,7 @@ def translate(
     debug: Debug = False,
 ) -> None:
     """Translate text line by line. Files are translated as a job: repeat the command to resume it."""
-    from flows.translation.job import TranslationRequest
+    from flows.translation.request import TranslationRequest
 
     request = TranslationRequest(
         model,
@@ -204,7 +205,8 @@ def run_translation(request: "TranslationRequest", detail: "Detail" = "normal") 
     """
     from flows.display.progress import terminal
     from flows.settings import Settings
-    from flows.translation.job import PIPE, translate_pipe
+    from flows.translation.pipe import translate_pipe
+    from flows.translation.request import PIPE
     from nmt_core.formats.rows import INVALID_UTF8
     from nmt_core.jobs.inputs import UNREADABLE
 

@@ -206,14 +206,15 @@ def _report(
         held_out=dict(sorted(total.leaked.items())),
         mix=[
             MixedCorpus(
-                corpus=name.partition(" ")[0],
-                clean=total.clean[name],
+                corpus=corpus,
+                clean=total.clean[key],
                 times=rate.times,
-                trained_on=total.train[name],
+                trained_on=total.train[key],
                 tag=rate.tag,
-                pair=name.partition(" ")[2],
+                pair=pair,
             )
-            for name, rate in rates.items()
+            for key, rate in rates.items()
+            for corpus, pair in [mix.corpus_and_pair(key)]
         ],
         monolingual=monolingual,
     )
@@ -293,7 +294,7 @@ def _require_text_of_each_pair(languages: LanguagesConfig, clean: Mapping[str, i
     Raises:
         StageError: a pair has no text, for example because its corpora were skipped.
     """
-    with_text = {key.partition(" ")[2] for key, count in clean.items() if count}
+    with_text = {mix.corpus_and_pair(key)[1] for key, count in clean.items() if count}
     if missing := [pair for pair in languages.pairs if pair not in with_text]:
         raise StageError(
             f"split: no text is left for the pair {missing[0]} of languages.pairs, because `clean` skipped or dropped "

@@ -83,7 +83,7 @@ def _share_of_common(head: bytes, charset: str) -> float:
     width = 4 if charset.startswith("utf-32") else 2
     low_bytes = head[0 if charset.endswith("le") else width - 1 :: width]
     ends = text.count("\n")
-    strays = low_bytes.count(b"\n") - ends  # letters such as \u4e0a, unless these are lines of bytes, some of them NUL
+    strays = low_bytes.count(b"\n") - ends  # letters such as 上 (U+4E0A), unless some bytes of lines are NUL
     if strays > max(most * number for most, number in zip(_MOST_STRAYS, (1, ends, len(text)), strict=True)):
         return 0.0
     return sum(map(text.count, _COMMON)) / len(text)

@@ -25,7 +25,8 @@ from support.until import command_line, patient, until
 
 from flows.settings import Settings
 from flows.translate import translate
-from flows.translation.job import EXPERIMENT, TranslationRequest, translate_job
+from flows.translation.job import EXPERIMENT, translate_job
+from flows.translation.request import TranslationRequest
 from nmt_core.bundle.folder import read_bundle
 from nmt_core.config import SearchConfig
 from nmt_core.jobs.folder import read_bytes
