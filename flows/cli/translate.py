@@ -204,12 +204,13 @@ def run_translation(request: "TranslationRequest", detail: "Detail" = "normal") 
         Stopped: a signal arrived. The same command resumes a job.
     """
     from flows.display.progress import terminal
-    from flows.settings import Settings
+    from flows.settings import Settings, allow_code_of_its_owner
     from flows.translation.pipe import translate_pipe
     from flows.translation.request import PIPE
     from nmt_core.formats.rows import INVALID_UTF8
     from nmt_core.jobs.inputs import UNREADABLE
 
+    allow_code_of_its_owner()
     settings = Settings.load()
     console = terminal(to_stderr=True)
     try:
