@@ -142,7 +142,7 @@ class SearchConfig(Section):
 
     @property
     def without_judge(self) -> "SearchConfig":
-        """The same search without a program that chooses, as models are registered and timed."""
+        """Return the search without a program that chooses, as models are registered and timed."""
         if self.rerank != "judge":
             return self
         return self.model_copy(update={"rerank": "none", "judge": None, "candidates": 0})

@@ -218,7 +218,9 @@ def test_a_program_may_choose_the_translations_that_are_scored(
     allow_code: bool, tiny_bundle: Path, split: Path, tmp_path: Path
 ) -> None:
     judge = CountedJudge(tmp_path)
-    search = SearchConfig.model_validate({"method": "sample", "candidates": 8, "max_length_offset": 3} | judge.options())
+    search = SearchConfig.model_validate(
+        {"method": "sample", "candidates": 8, "max_length_offset": 3} | judge.options()
+    )
     config = PipelineConfig(name="tiny", corpus=CorpusConfig(toy=ToyCorpusConfig()), search=search)
     inputs = {"export": Artifact("export", "0" * 32, tiny_bundle), "split": Artifact("split", "0" * 32, split)}
     job = Job(SilentReporter(), Resources(threads=1), allow_code=allow_code)
