@@ -163,8 +163,10 @@ def translate(
     debug: Debug = False,
 ) -> None:
     """Translate text line by line. Files are translated as a job: repeat the command to resume it."""
+    from flows.settings import allow_code_of_its_owner
     from flows.translation.request import TranslationRequest
 
+    allow_code_of_its_owner()
     request = TranslationRequest(
         model,
         source,
@@ -204,13 +206,12 @@ def run_translation(request: "TranslationRequest", detail: "Detail" = "normal") 
         Stopped: a signal arrived. The same command resumes a job.
     """
     from flows.display.progress import terminal
-    from flows.settings import Settings, allow_code_of_its_owner
+    from flows.settings import Settings
     from flows.translation.pipe import translate_pipe
     from flows.translation.request import PIPE
     from nmt_core.formats.rows import INVALID_UTF8
     from nmt_core.jobs.inputs import UNREADABLE
 
-    allow_code_of_its_owner()
     settings = Settings.load()
     console = terminal(to_stderr=True)
     try:
