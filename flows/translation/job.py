@@ -92,10 +92,7 @@ def translate_job(
             }
             if terms:
                 report |= _counts_of_terms(outcome.done.terms, outcome.done.terms_kept)
-            if order.search.judge:
-                report["not_judged"] = outcome.done.not_judged
-            if outcome.done.not_judged:
-                warn(not_judged_warning(outcome.done.not_judged, outcome.done.lines, outcome.done.judge_problem))
+            report |= _not_judged(order, outcome, warn)
             if outcome.done.made_by:
                 report["made_by"] = dict(outcome.done.made_by)
                 warn(f"the code changed during the job: {'; '.join(_made(outcome.done.made_by))}")
@@ -157,6 +154,14 @@ def _judge_files(search: SearchConfig) -> dict[str, str]:
     from nmt_core.judges.files import contents_of_judge
 
     return contents_of_judge(search)
+
+
+def _not_judged(order: Order, outcome: "Outcome", warn: Callable[[str], None]) -> Report:
+    """Return the part of a report about the judge of a search. A warning says how often it did not choose, and why."""
+    done = outcome.done
+    if done.not_judged:
+        warn(not_judged_warning(done.not_judged, done.lines, done.judge_problem))
+    return {"not_judged": done.not_judged} if order.search.judge else {}
 
 
 def _counts_of_terms(terms: int, kept: int) -> Report:

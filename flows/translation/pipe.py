@@ -49,13 +49,7 @@ def translate_pipe(
 
     _require_streams(request)
     _require_no_document(request)
-    if request.shadow or request.review:
-        option = f"--shadow {request.shadow}" if request.shadow else f"--review {request.review}"
-        raise ConfigError(f"{option}: a pipe is no job: name files with --input and --output")
-    if request.keep:
-        raise ConfigError(
-            f"--keep {','.join(request.keep)}: a pipe has no columns: name files with --input and --output"
-        )
+    _require_no_job(request)
     with ExitStack() as stack:
         with model_of(request.model, settings) as model:
             search = search_of(request, model, settings)
@@ -93,6 +87,17 @@ def _with_judge(translator: "Translator", search: SearchConfig) -> "Translator":
     from nmt_core.judges.reranking import with_its_judge
 
     return with_its_judge(translator)
+
+
+def _require_no_job(request: TranslationRequest) -> None:
+    """Check that no option needs a job, or the columns of a file."""
+    if request.shadow or request.review:
+        option = f"--shadow {request.shadow}" if request.shadow else f"--review {request.review}"
+        raise ConfigError(f"{option}: a pipe is no job: name files with --input and --output")
+    if request.keep:
+        raise ConfigError(
+            f"--keep {','.join(request.keep)}: a pipe has no columns: name files with --input and --output"
+        )
 
 
 def _require_no_document(request: TranslationRequest) -> None:

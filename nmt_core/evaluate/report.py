@@ -121,12 +121,10 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
     Raises:
         ModelError: the bundle is damaged.
     """
-    translator = Translator.load(inputs["export"].path, config.search, job.resources.threads)
-    translator = with_its_judge(translator, allow_code=job.allow_code)
+    translator = _opened(config, inputs, job)
     tests = read_test_sets(inputs["split"].path)
-    scores, samples = list[Score](), list[Sample]()
-    known_of, unknown_of = dict[str, int](), dict[str, float]()
-    buckets, not_scored = list[LengthBucket](), dict[str, str]()
+    scores, samples, buckets = list[Score](), list[Sample](), list[LengthBucket]()
+    known_of, unknown_of, not_scored = dict[str, int](), dict[str, float](), dict[str, str]()
     work, suites, scored = _Work(translator, job.reporter.notice), SuiteScores(), list[Scored]()
     for number, test in enumerate(tests):
         job.reporter.progress(number, len(tests), f"translating {test.name}")
@@ -149,7 +147,6 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
     work.count_not_judged(suites.judge_problems)
     scores, not_scored = scores + suites.scores, not_scored | suites.not_scored
     systems = compare_systems(scored, config, out, job)
-    samples += _further(config, translator)
     job.reporter.progress(len(tests), len(tests), ", ".join(f"{s.test_set} {s.metric} {s.score:.1f}" for s in scores))
     return EvaluateReport(
         items_in=work.sentences,
@@ -159,7 +156,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         not_scored=not_scored,
         known_sentences=known_of,
         unknown_in_references=unknown_of,
-        samples=samples,
+        samples=samples + _further(config, translator),
         suites=suites.reports,
         systems=systems.scores,
         not_compared=systems.left_out,
@@ -175,6 +172,12 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         device=translator.device,
         test_sets={test.name: test.sha256 for test in tests} | suites.sha256,
     )
+
+
+def _opened(config: PipelineConfig, inputs: Inputs, job: Job) -> Translator:
+    """Return the translator of the exported bundle, with the judge that chooses among candidates, if there is one."""
+    translator = Translator.load(inputs["export"].path, config.search, job.resources.threads)
+    return with_its_judge(translator, allow_code=job.allow_code)
 
 
 def _judged(test: TestSet, hypotheses: Sequence[str], config: PipelineConfig, job: Job) -> Judged:
