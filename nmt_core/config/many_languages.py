@@ -30,6 +30,8 @@ def _of_one(config: "PipelineConfig") -> Iterator[str]:
             yield f"{place}.pairs={corpus.pairs[0]} has no effect without languages.pairs: {remedy}"
         if corpus.zero_shot:
             yield f"{place}.zero_shot has no effect without languages.pairs: {remedy}"
+    if config.registry.champion == "pair":
+        yield f"registry.champion=pair has no effect without languages.pairs: {remedy}"
     if config.tokenizer.added_pieces:
         yield f"tokenizer.added_pieces has no effect without languages.pairs: {remedy}"
     if config.mix.pairs:
