@@ -40,7 +40,7 @@ def test_every_sentence_is_in_one_bucket_of_the_width(lengths: list[int], width:
     assert found == sorted(found)
 
 
-def test_buckets_of_ten_words_are_those_of_the_paper() -> None:
+def test_buckets_of_ten_words_are_as_in_the_paper() -> None:
     assert ranges_of_width([*range(1, 35), 60, 61], 10) == [(1, 10), (11, 20), (21, 30), (31, 34), (60, 60), (61, 61)]
 
 
