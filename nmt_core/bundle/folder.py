@@ -225,17 +225,23 @@ def read_search(folder: Path) -> SearchConfig:
     """Return the search with which the model was registered, or the defaults if the bundle has no `search.json`.
 
     Raises:
-        ModelError: `search.json` does not hold a valid search.
+        ModelError: `search.json` does not hold a valid search, or names a program to run, which a model may not.
     """
     file = folder / SEARCH_FILE
     if not file.exists():
         return SearchConfig()
     try:
-        return SearchConfig.model_validate_json(file.read_bytes())
+        search = SearchConfig.model_validate_json(file.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "whole file"
         raise ModelError(f"{file}: {where} {problem_of(first)}: correct it, or remove it for the defaults") from None
+    if search.judge:
+        raise ModelError(
+            f"{file}: names the program `{search.judge.command}` to run, which no model may do: set rerank to none "
+            "there, and name a program that you trust with --set search.judge.command=..."
+        )
+    return search
 
 
 def check_files(folder: Path, bundle: BundleConfig, names: Iterable[str]) -> None:
