@@ -121,8 +121,8 @@ class Translator:
         self._splits_sentences = _chosen(search.split_sentences, splits_sentences)
         self._copies_unknown = _chosen(search.copy_unknown, copies_unknown)
         self._unknown = UnknownText(tokenizers.source)
-        self._source_prefix = self._ids_of("source_prefix", tokenizers.source)
-        self._target_prefix = self._ids_of("target_prefix", tokenizers.target)
+        self._source_prefix = tokenizers.source.start_ids + self._ids_of("source_prefix", tokenizers.source)
+        self._target_prefix = tokenizers.target.start_ids + self._ids_of("target_prefix", tokenizers.target)
         self._most_tokens = search.max_source_tokens - len(self._source_prefix)
         if self._most_tokens < 1:
             raise ConfigError(

@@ -5,7 +5,7 @@ A bundle is a folder that a machine without this pipeline can use. It holds:
 - a folder of graphs for each precision (`search/onnx_step.py`). The fp32 folder has two more graphs, for attention and
   alignments, which bundles of earlier versions lack.
 - `spm.model`, or `spm.source.model` and `spm.target.model`.
-- `pretokenizers.json`, if text is cut before the tokenizer.
+- `pretokenizers.json`, if text is cut before the tokenizer, or starts with a piece that the model needs.
 - `shortlist.npz` and two more graphs for each precision, if the model has a shortlist.
 - `config.json`, which describes the model and holds the sha256 of all files above.
 - `search.json`, which is optional and holds the settings of the search with which the model was scored.
@@ -148,8 +148,9 @@ class BundleConfig(BaseModel):
 
     @property
     def pretokenizer_files(self) -> list[str]:
-        """Name of the file with the settings of the pretokenizers, in a list. Empty if no text is cut."""
-        return [] if self.pretokenizers == ("none", "none") else [PRETOKENIZERS_FILE]
+        """Name of the file with the settings of the pretokenizers, in a list. Empty if text is left as it is."""
+        is_there = self.pretokenizers != ("none", "none") or PRETOKENIZERS_FILE in self.sha256
+        return [PRETOKENIZERS_FILE] if is_there else []
 
 
 def uses_shortlist(bundle: BundleConfig, search: SearchConfig) -> bool:

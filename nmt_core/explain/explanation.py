@@ -133,6 +133,7 @@ def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
     stepper = open_stepper(folder / ATTENTION_SET, bundle, "cpu", step)
     tag, ids = _source_ids(line, tokenizers, bundle, search)
     [prefix] = tokenizers.target.encode([search.target_prefix])
+    prefix = tokenizers.target.start_ids + prefix
     trace = BeamTrace()
     [hypotheses] = n_best(stepper, [tag + ids], search, [prefix], trace)
     best, target = hypotheses[0], tokenizers.target
@@ -177,7 +178,7 @@ def _source_ids(
         raise DataError(
             f"{line[:40]!r}...: has {len(ids):,} pieces, more than the {MOST_PIECES} of a page: give a shorter sentence"
         )
-    return prefix, ids
+    return tokenizers.source.start_ids + prefix, ids
 
 
 def _steps(stepper: Stepper, source_1S: Ints, best: Hypothesis, target: Tokenizer) -> tuple[Step, ...]:

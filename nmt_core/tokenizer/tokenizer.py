@@ -33,12 +33,13 @@ class Tokenizer:
     Args:
         model_file: SentencePiece model.
         pretokenizer: pretokenizer that is applied before encoding and undone after decoding. None means none.
+        start: piece that a search puts before each text (`SideConfig.start`). Empty means none.
 
     Raises:
-        ModelError: the file is missing, is not a SentencePiece model, or has other special ids.
+        ModelError: the file is missing, is not a SentencePiece model, has other special ids, or lacks the piece.
     """
 
-    def __init__(self, model_file: Path, pretokenizer: Pretokenizer | None = None) -> None:
+    def __init__(self, model_file: Path, pretokenizer: Pretokenizer | None = None, start: str = "") -> None:
         self.file = model_file
         self.pretokenizer = pretokenizer
         self._processor = sentencepiece.SentencePieceProcessor()
@@ -52,6 +53,13 @@ class Tokenizer:
             raise ModelError(
                 f"{model_file}: <pad>, <unk>, <s>, </s> have ids {special}, not {(PAD_ID, UNK_ID, BOS_ID, EOS_ID)}: "
                 "use a tokenizer that this pipeline made"
+            )
+        self.start_ids = [int(processor.PieceToId(start))] if start else []
+        """Id of the piece that a search puts before each text, in a list. Empty if there is none."""
+        if UNK_ID in self.start_ids:
+            raise ModelError(
+                f"{model_file}: has no piece {start!r}, with which {PRETOKENIZERS_FILE} starts each text: fetch or "
+                "export the bundle again"
             )
         self._spells_characters: bool | None = None
         self._boundary = int(processor.PieceToId(BOUNDARY))  # UNK_ID if there is no such piece
@@ -137,10 +145,10 @@ class Tokenizers:
             ModelError: a file is missing, damaged, or has other special ids.
         """
         files, cut = files or tokenizer_files(folder), Pretokenizers.read(folder)
-        source = Tokenizer(folder / files[0], cut.source.make())
+        source = Tokenizer(folder / files[0], cut.source.make(), cut.source.start)
         if len(files) == 1 and cut.source == cut.target:
             return cls(source, source)
-        return cls(source, Tokenizer(folder / files[-1], cut.target.make()))
+        return cls(source, Tokenizer(folder / files[-1], cut.target.make(), cut.target.start))
 
     @property
     def source_vocab_size(self) -> int | None:
