@@ -16,8 +16,16 @@ SHAPES = ("marian", "npz", "m2m")
 LINES = (HERE / "lines.txt").read_text(encoding="utf-8").removesuffix("\n").split("\n")
 D_MODEL, D_FF, HEADS, LAYERS, POSITIONS = 32, 64, 4, 2, 256
 LANGUAGE_PIECES = {"source": "__en__", "target": "__ko__"}
-GAIN, SPREAD, SHARPNESS, END, END_BIAS = 3.0, 0.5, 6.0, 1.5, 3.0
-"""Sizes of the random numbers with which translations are varied, and end."""
+GAIN, BIAS, TURN, SPREAD, SHARPNESS = 1.0, 0.1, 3.0, 0.5, 3.0
+"""Sizes of random numbers: of matrices, biases, embeddings and logits, and what the end mark has in addition.
+
+The feed-forward networks of the decoder turn their input, so that a token is not followed by itself.
+"""
+SEEDS = {"marian": 11, "npz": 23, "m2m": 22}
+GROWTH = {"marian": 2.0, "npz": 3.3, "m2m": 5.0}
+END = {"marian": 0.0, "npz": 0.0, "m2m": 6.4}
+"""By what the end mark becomes likelier with each position, and what it has in addition. The seeds are those with
+which translations differ and end."""
 M2M_LANGUAGES = (
     "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu "
     "hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt "
@@ -45,7 +53,7 @@ def _layers(random: np.random.Generator, norm: str) -> Weights:
 
     def affine(name: str, outputs: int, inputs: int) -> None:
         weights[f"{name}.weight"] = random.normal(0, GAIN * inputs**-0.5, (outputs, inputs))
-        weights[f"{name}.bias"] = random.normal(0, 0.3, outputs)
+        weights[f"{name}.bias"] = random.normal(0, BIAS, outputs)
 
     def layer_norm(name: str) -> None:
         weights[f"{name}.weight"] = random.normal(1, 0.2, D_MODEL)
@@ -60,6 +68,10 @@ def _layers(random: np.random.Generator, norm: str) -> Weights:
                 layer_norm(f"{layer}.{block}_layer_norm")
             affine(f"{layer}.fc1", D_FF, D_MODEL)
             affine(f"{layer}.fc2", D_MODEL, D_FF)
+            if side == "decoder":
+                turn = TURN * np.linalg.qr(random.normal(0, 1, (D_MODEL, D_MODEL)))[0]
+                weights[f"{layer}.fc1.weight"] = np.concatenate([np.eye(D_MODEL), -np.eye(D_MODEL)])
+                weights[f"{layer}.fc2.weight"] = np.concatenate([turn, -turn], axis=1)
             layer_norm(f"{layer}.final_layer_norm")
         if norm == "pre":
             layer_norm(f"model.{side}.layer_norm")
@@ -81,16 +93,25 @@ def _save(folder: Path, config: dict[str, object], weights: Weights) -> None:
     save_file({name: array.astype(np.float32) for name, array in weights.items()}, folder / "model.safetensors")
 
 
-def _embedding(random: np.random.Generator, rows: int, end: int) -> Any:
-    """Return random embeddings. The end mark becomes likelier with a sine of the position that grows for 18 tokens."""
-    embedding_VM = random.normal(0, SPREAD * D_MODEL**-0.5, (rows, D_MODEL))
-    embedding_VM[end, 4] += END
-    return embedding_VM
+def _embedding(random: np.random.Generator, rows: int, end: int, weights: Weights, growth: float) -> Any:
+    """Return embeddings of one length. Otherwise a few long ones would be most of what a model writes.
+
+    The end mark is where the decoder's feed-forward networks turn a sine of the position that grows for 18 tokens.
+    """
+    embedding_VM = random.normal(0, 1, (rows, D_MODEL))
+    grows_M = np.eye(D_MODEL)[4]
+    for number in range(LAYERS):
+        turn = weights[f"model.decoder.layers.{number}.fc2.weight"][:, :D_MODEL]
+        grows_M = grows_M + turn @ grows_M
+    embedding_VM[end] = grows_M
+    embedding_VM /= np.linalg.norm(embedding_VM, axis=1, keepdims=True)
+    embedding_VM[end] *= growth
+    return SPREAD * embedding_VM
 
 
 def _marian(folder: Path) -> None:
     """Two SentencePiece models over one vocabulary, post-norm, swish, one matrix for all embeddings, a bias."""
-    random = np.random.default_rng(11)
+    random = np.random.default_rng(SEEDS["marian"])
     names = ["</s>", "<unk>", ">>kor<<"]
     for side in ("source", "target"):
         (folder / f"{side}.spm").write_bytes((HERE / f"{side}.spm").read_bytes())
@@ -103,9 +124,9 @@ def _marian(folder: Path) -> None:
     config = _config("marian", len(names), activation_function="swish", eos_token_id=0, forced_eos_token_id=None)
     config |= {"pad_token_id": pad, "decoder_start_token_id": pad, "decoder_vocab_size": len(names)}
     weights = _layers(random, "post")
-    weights["model.shared.weight"] = _embedding(random, len(names), 0)
+    weights["model.shared.weight"] = _embedding(random, len(names), 0, weights, GROWTH["marian"])
     weights["final_logits_bias"] = random.normal(0, 0.5, (1, len(names)))
-    weights["final_logits_bias"][0, [0, pad]] = END_BIAS, 0
+    weights["final_logits_bias"][0, [0, pad]] = END["marian"], 0
     _save(folder, config, weights)
 
 
@@ -118,11 +139,13 @@ def marian_sinusoids() -> Any:
 
 def npz_weights() -> Weights:
     """Return the weights of the second shape, by the names of transformers, with zeros as the row of padding."""
-    random = np.random.default_rng(12)
+    random = np.random.default_rng(SEEDS["npz"])
     weights, rows = _layers(random, "post"), len(pieces(HERE / "vocab.spm"))
-    weights["model.shared.weight"] = np.concatenate([_embedding(random, rows, 0), np.zeros((1, D_MODEL))])
+    weights["model.shared.weight"] = np.concatenate(
+        [_embedding(random, rows, 0, weights, GROWTH["npz"]), np.zeros((1, D_MODEL))]
+    )
     bias = random.normal(0, 0.5, (1, rows))
-    bias[0, 0] = END_BIAS
+    bias[0, 0] = END["npz"]
     weights["final_logits_bias"] = np.concatenate([bias, np.full((1, 1), -1e4)], axis=1)
     return {name: array.astype(np.float32) for name, array in weights.items()}
 
@@ -165,7 +188,7 @@ def _npz(folder: Path) -> None:
 
 def _m2m(folder: Path) -> None:
     """Byte-pair encoding with rows after it for languages and for nothing, pre-norm, ReLU, two norms at the end."""
-    random = np.random.default_rng(13)
+    random = np.random.default_rng(SEEDS["m2m"])
     (folder / "sentencepiece.bpe.model").write_bytes((HERE / "bpe.spm").read_bytes())
     texts = [*("<s>", "<pad>", "</s>", "<unk>"), *pieces(HERE / "bpe.spm")[3:]]
     (folder / "vocab.json").write_text(json.dumps({text: row for row, text in enumerate(texts)}, ensure_ascii=False))
@@ -176,8 +199,8 @@ def _m2m(folder: Path) -> None:
     config = _config("m2m_100", rows, activation_function="relu", pad_token_id=1, bos_token_id=0, eos_token_id=2)
     config |= {"decoder_start_token_id": 2}
     weights = _layers(random, "pre")
-    weights["model.shared.weight"] = embedding = _embedding(random, rows, 2)
+    weights["model.shared.weight"] = embedding = _embedding(random, rows, 2, weights, GROWTH["m2m"])
     end = embedding[2] / np.linalg.norm(embedding[2]) ** 2
-    weights["model.decoder.layer_norm.bias"] = weights["model.decoder.layer_norm.bias"] + END_BIAS * end
+    weights["model.decoder.layer_norm.bias"] = weights["model.decoder.layer_norm.bias"] + END["m2m"] * end
     embedding[1] = 0
     _save(folder, config, weights)

@@ -33,7 +33,7 @@ from nmt_core.translator import Translator
 GOLDEN = Path(__file__).parents[2] / "golden" / "imported"
 SHAPES = ("marian", "npz", "m2m")
 AS_TRANSFORMERS = SearchConfig(
-    precision="fp32", length_penalty=0, max_length_factor=0, max_length_offset=100, max_source_tokens=150
+    precision="fp32", length_penalty=0, max_length_factor=0, max_length_offset=120, max_source_tokens=120
 )
 """Search that is the same in both. transformers: early_stopping=True, length_penalty=0."""
 
