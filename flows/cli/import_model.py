@@ -56,8 +56,8 @@ def import_model(
     source, separator, target = languages.partition("-")
     if languages and not (source and separator and target):
         raise ConfigError(f"--languages={languages}: name two languages, as in en-de")
-    dev = Dev.of_files(text, references)
     foreign = read_model(address, (source, target))
+    dev = Dev.of_files(text, references)
     done = run(foreign, to, dev, ExportConfig(), Settings.load().resources.threads, SilentReporter())
     if quiet:
         return
