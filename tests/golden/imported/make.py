@@ -4,7 +4,8 @@
 
 `*.spm` are vocabularies and `lines.txt` is text, both made by this package. Of more lines, those were kept whose
 translations by beam search end within 120 tokens: the two searches end others in different ways. The `.npz` of
-each shape has the ids into which transformers cuts each line, and the ids of its greedy search and of its beam search with 5 beams.
+each shape has the ids into which transformers cuts each line, and the ids of its greedy search and of its beam search
+with 5 beams.
 """
 
 import io

@@ -222,7 +222,7 @@ def changed(folder: Path, copy: Path, **values: object) -> Path:
         ("m2m", {"decoder_ffn_dim": 32}, ["decoder_ffn_dim=32", "encoder_ffn_dim is 64"]),
         ("marian", {"normalize_embedding": True}, ["normalize_embedding=true", "only false"]),
         ("marian", {"max_position_embeddings": 32}, ["max_position_embeddings=32"]),
-        ("marian", {"d_model": 64}, ["positions_LM", "different models"]),
+        ("marian", {"d_model": 64}, ["target_embedding.weight", "different models"]),
     ],
 )
 def test_what_cannot_be_expressed_is_refused(
