@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact
+from prefect.events import Event, Resource
 
 from flows.display import reports
 from flows.display.progress import Display, current_display
@@ -13,7 +14,9 @@ from flows.runs.endings import completed, ends_in_words
 from flows.runs.run_names import Deployed, Parameters, unless_typed
 from flows.servers.heartbeats import says_its_end
 from flows.settings import Settings
-from flows.translation.job import TranslationRequest, translate_job
+from flows.translation.job import Report, TranslationRequest, translate_job
+from flows.translation.watching import DRIFTED, model_resource
+from flows.watch import EventError, tell
 from nmt_core.documents.document import Redo
 from nmt_core.errors import ConfigError, counted, without_password
 from nmt_core.jobs.pace import Progress
@@ -38,6 +41,8 @@ def translate(
     beam_size: int = 0,
     long_lines: Literal["", "split", "cut"] = "",
     prefix_column: str = "",
+    to: str = "",
+    to_column: str = "",
     overrides: tuple[str, ...] = (),
     alignments: Literal["", "none", "words", "pieces"] = "",
     keep: tuple[str, ...] = (),
@@ -46,6 +51,9 @@ def translate(
     inflected_terms: bool = False,
     redo: Redo = "none",
     for_review: bool = False,
+    shadow: str = "",
+    share: float = 0.05,
+    review: int = 0,
 ) -> dict[str, Any]:
     """Translate files line by line. A run that was stopped resumes when it is started again.
 
@@ -59,6 +67,8 @@ def translate(
         beam_size: Beam size. 0 means the model's own.
         long_lines: Treatment of lines that are too long for the model. Leave empty for the model's own setting.
         prefix_column: Column of a table with the text that each translation must begin with.
+        to: Target language of a model for many languages, such as de, or a pair of languages, such as en-de.
+        to_column: Column of a table with the target language of each row. Empty cells mean the value of `to`.
         overrides: Other search options, such as search.n_best=3.
         alignments: Alignments to write: of words, of vocabulary pieces, or none. Leave empty for the model's own
             setting.
@@ -68,26 +78,12 @@ def translate(
         inflected_terms: Find inflected forms of the terms too.
         redo: Translations in documents (PO, XLIFF, TMX) to replace: none, those marked as unfinished, or all.
         for_review: Mark new translations in documents for review: fuzzy in PO, needs-review-translation in XLIFF 1.2.
+        shadow: Challenger that translates a share of the lines too, for a comparison. The output stays the same.
+        share: Share of the lines that the challenger translates.
+        review: Number of lines to write to OUTPUT.review.csv, for correction by a human.
     """
-    request = TranslationRequest(
-        model,
-        source,
-        target,
-        column=column,
-        job=job,
-        beam_size=beam_size or None,
-        long_lines=long_lines,
-        prefix_column=prefix_column,
-        overrides=overrides,
-        alignments=alignments,
-        keep=keep,
-        glossary=glossary,
-        keep_terms=keep_terms,
-        inflected_terms=inflected_terms,
-        redo=redo,
-        for_review=for_review,
-    )
-    return _translated(request)
+    parameters: dict[str, Any] = {**locals()}  # first of all, so that nothing else is in it
+    return _translated(TranslationRequest(**parameters | {"beam_size": beam_size or None}))
 
 
 def _translated(request: TranslationRequest) -> dict[str, Any]:
@@ -98,8 +94,26 @@ def _translated(request: TranslationRequest) -> dict[str, Any]:
     display.begin(_STEP)
     report = translate_job(request, Settings.load(), _progress(display, logger.info), logger.warning, logger.info)
     display.end(_STEP, f"{counted(report['lines'], 'line')}")
+    if report.get("drifts"):
+        _tell_of_drift(report, logger.warning)
     create_markdown_artifact(reports.markdown(f"translated {source}", report), key="report-translate")
     return completed(f"{counted(report['lines'], 'line')}", report)
+
+
+def _tell_of_drift(report: Report, warn: Callable[[str], None]) -> None:
+    """Send the event of a drift, which may start a retraining. The translation is complete whatever happens."""
+    warn(report["watched"])
+    measures = [
+        {name: row[name] for name in ("against", "measure", "psi", "p_value")}
+        for row in report["drift"]
+        if row["drifts"]
+    ]
+    payload = {name: report[name] for name in ("model", "model_version", "target", "lines", "watched")}
+    resource = Resource({"prefect.resource.id": model_resource(report["model"])})
+    try:
+        tell(Event(event=DRIFTED, resource=resource, payload=payload | {"measures": measures}))
+    except EventError as error:
+        warn(str(error))
 
 
 def _progress(display: Display, info: Callable[[str], None]) -> Progress:

@@ -117,8 +117,8 @@ def tell(event: Event) -> None:
         asyncio.run(_send(event))
     except Exception as error:  # from the socket, the handshake, or httpx when the related resources are read
         raise EventError(
-            f"text has changed, but Prefect did not accept the event ({words_of(error)}): check that its server "
-            "answers, then run `watch` again"
+            f"Prefect did not accept the event {event.event} ({words_of(error)}): check that its server answers, then "
+            "run the flow again"
         ) from error
 
 

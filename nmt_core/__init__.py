@@ -39,6 +39,7 @@ the order, which pyproject.toml declares:
     search                beam search, sampling and constraints, on PyTorch or ONNX graphs
     augmentation          rough and marked copies of training text
     bundle                the folder that `export` writes, on disk and in memory
+    drift                 profiles of text, and how two of them differ
     translator            translation with a bundle: onnxruntime and sentencepiece, without torch, Prefect or MLflow
     judges                programs and services that judge or translate, and the files that they use
     train                 training with torchrun, checkpoints and averaging

@@ -43,6 +43,7 @@ from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm, is_v
 from nmt_core.terms.glossary import Term, TermFinder, missing, terms_of
 from nmt_core.terms.pieces import TermPieces, faults_of
 from nmt_core.text.long_runs import long_runs
+from nmt_core.tokenizer.language_tokens import NO_TOKEN, language_token, pair_for
 from nmt_core.tokenizer.tokenizer import EOS_ID, UNK_ID, Tokenizer, Tokenizers
 
 _VARIANTS = 8  # searches of one translator that are kept ready
@@ -75,6 +76,7 @@ class Translator:
         threads: number of batches that are translated at the same time, each on one CPU thread.
         spelling: spelling of the source side of the training text.
         between_sentences: text that joins the sentences of a line that was split.
+        languages: languages of the model. None means that they are not known.
         splits_sentences: meaning of `search.split_sentences=auto`.
         copies_unknown: meaning of `search.copy_unknown=auto`.
 
@@ -92,6 +94,7 @@ class Translator:
         spelling: Spelling = AS_IT_IS,
         between_sentences: str = " ",
         *,
+        languages: LanguagesConfig | None = None,
         splits_sentences: bool = False,
         copies_unknown: bool = False,
     ) -> None:
@@ -109,11 +112,16 @@ class Translator:
         """Precision of a bundle's graphs."""
         self.aligner: Aligner | None = None
         """Finds alignments. None means that there are none, whatever `search` says."""
-        self.languages: LanguagesConfig | None = None
-        """Languages of a bundle. None if the model is no bundle."""
+        self.languages = languages
+        """Languages of the model, or of the pair that it translates, see `into`. None if they are not known."""
+        self.all_languages = languages
+        """Languages of the model with all its pairs, whichever of them it translates. None if they are not known."""
+        self._pair = ""
+        self._token = NO_TOKEN
         self._bundle: OpenBundle | None = None
         self._has_scores = True
         self._variants: dict[tuple[SearchConfig, bool] | tuple[Term, ...], Translator] = {}
+        self._directions: dict[str, Translator] = {}
         self._lock = threading.Lock()
         self._finder: TermFinder | None = None
         self._term_pieces: TermPieces | None = None
@@ -121,8 +129,17 @@ class Translator:
         self._splits_sentences = _chosen(search.split_sentences, splits_sentences)
         self._copies_unknown = _chosen(search.copy_unknown, copies_unknown)
         self._unknown = UnknownText(tokenizers.source)
-        self._source_prefix = tokenizers.source.start_ids + self._ids_of("source_prefix", tokenizers.source)
-        self._target_prefix = tokenizers.target.start_ids + self._ids_of("target_prefix", tokenizers.target)
+        if languages and len(languages.targets) == 1:
+            self._direct(languages.pairs[0])
+        self._read_prefixes()
+
+    def _read_prefixes(self) -> None:
+        """Find what every source and target begins with: the language token, and then the prefix of the search."""
+        search = self.search
+        source, target = self.tokenizers.source, self.tokenizers.target
+        self._source_prefix = source.start_ids + self._token.source + self._ids_of("source_prefix", source)
+        self._target_start = target.start_ids + self._token.target
+        self._target_prefix = self._target_start + self._ids_of("target_prefix", target)
         self._most_tokens = search.max_source_tokens - len(self._source_prefix)
         if self._most_tokens < 1:
             raise ConfigError(
@@ -175,12 +192,12 @@ class Translator:
             threads,
             spelling,
             joiner(config.languages.target),
+            languages=config.languages,
             splits_sentences=config.has_one_sentence_a_row,
             copies_unknown=bundle.tokenizers.source.spells_characters,
         )
         translator.precision, translator.device = bundle.place_of(search)
         translator.aligner = bundle.aligner(search)
-        translator.languages = config.languages
         translator._bundle, translator._has_scores = bundle, scores
         return translator
 
@@ -200,6 +217,51 @@ class Translator:
         if wanted == (self.search, self._has_scores):
             return self
         return self._variant(wanted, lambda: self._like(*wanted)._with_finder(self._finder, self._term_pieces))
+
+    def into(self, to: str) -> "Translator":
+        """Return a translator of the same model for one of its target languages.
+
+        Args:
+            to: target language, such as de, or a pair, such as en-de. See `pair_for`.
+
+        Raises:
+            ConfigError: the model does not know the language or the pair, or nothing is named and it knows several.
+        """
+        if self.all_languages is None:
+            raise ConfigError(f"to={to!r}: the languages of this model are not known: leave it out")
+        pair = pair_for(self.all_languages, to) if to or not self._pair else self._pair
+        if pair == self._pair:
+            return self
+        with self._lock:
+            if pair not in self._directions:
+                self._directions[pair] = self._directed(pair)
+            return self._directions[pair]
+
+    def _directed(self, pair: str) -> "Translator":
+        """Return a translator that shares everything with this one but the pair of languages."""
+        other = copy.copy(self)
+        other._variants, other._directions, other._lock = {}, {}, threading.Lock()
+        other._direct(pair)
+        other._read_prefixes()
+        return other
+
+    def _direct(self, pair: str) -> None:
+        """Translate one of the pairs of the model from now on."""
+        assert self.all_languages
+        self._pair, self._token = pair, language_token(self.all_languages, pair, self.tokenizers)
+        self.languages = self.all_languages.of(pair)
+        self.spelling = self.spelling._replace(language=self.languages.source)
+        self.between_sentences = joiner(self.languages.target)
+
+    @property
+    def needs_language(self) -> bool:
+        """True if the model knows several target languages, and none of them is chosen by `into` yet."""
+        return bool(self.all_languages and self.all_languages.pairs and not self._pair)
+
+    def _require_a_pair(self) -> None:
+        """Raise an error if the model knows several target languages, and none is named."""
+        if self.all_languages and self.needs_language:
+            pair_for(self.all_languages, "")
 
     def with_glossary(self, glossary: Glossary) -> "Translator":
         """Return a translator of the same model whose translations contain the translations of terms.
@@ -264,27 +326,36 @@ class Translator:
             return self
         other = copy.copy(self)
         other._finder, other._term_pieces = finder, pieces
-        other._variants, other._lock = {}, threading.Lock()
+        other._variants, other._directions, other._lock = {}, {}, threading.Lock()
         return other
 
     def _like(self, search: SearchConfig, scores: bool) -> "Translator":
         """Return a translator of the same model with another search."""
         if self._bundle:
-            return Translator._of(self._bundle, search, self.threads, scores=scores)
-        return Translator(
+            other = Translator._of(self._bundle, search, self.threads, scores=scores)
+            return other.into(self._pair) if self._pair else other
+        other = Translator(
             self.stepper,
             self.tokenizers,
             search,
             self.threads,
             self.spelling,
             self.between_sentences,
+            languages=self.all_languages,
             splits_sentences=self._automatic[0],
             copies_unknown=self._automatic[1],
         )
+        return other.into(self._pair) if self._pair else other
 
     @overload
     def translate(
-        self, lines: str, target_prefixes: str = "", *, glossary: Glossary | None = None, **search: Any
+        self,
+        lines: str,
+        target_prefixes: str = "",
+        *,
+        to: str | Sequence[str] = "",
+        glossary: Glossary | None = None,
+        **search: Any,
     ) -> Translation: ...
 
     @overload
@@ -293,6 +364,7 @@ class Translator:
         lines: Iterable[str],
         target_prefixes: Sequence[str] = (),
         *,
+        to: str | Sequence[str] = "",
         glossary: Glossary | None = None,
         **search: Any,
     ) -> list[Translation]: ...
@@ -302,6 +374,7 @@ class Translator:
         lines: str | Iterable[str],
         target_prefixes: str | Sequence[str] = (),
         *,
+        to: str | Sequence[str] = "",
         glossary: Glossary | None = None,
         **search: Any,
     ) -> Translation | list[Translation]:
@@ -315,6 +388,8 @@ class Translator:
             target_prefixes: text with which the translation of each line begins, after `search.target_prefix`. It is
                 empty where the translation is free, and left out if all are. If a line is split, its first sentence
                 gets the prefix. A prefix that the tokenizer cannot spell is left out, and the status says so.
+            to: target language or pair of all lines, or a list with one for each line, see `into`. A model for one pair
+                needs none.
             glossary: terms and their translations for this call, see `with_glossary`. None means the terms
                 of this translator.
             search: options of the search for this call, see `with_search`.
@@ -329,18 +404,39 @@ class Translator:
         translator = self.with_search(**search) if search else self
         if glossary is not None:
             translator = translator.with_glossary(glossary)
+        if to and isinstance(to, str):
+            translator, to = translator.into(to), ()
         if isinstance(lines, str):
             prefixes = [target_prefixes] if isinstance(target_prefixes, str) else target_prefixes
-            return translator._translate([lines], prefixes)[0]
+            return translator._translate_each([lines], prefixes, to)[0]
         if isinstance(target_prefixes, str) and target_prefixes:
             raise DataError(f"target_prefixes={shown(target_prefixes)}: give a list with a prefix for each line")
-        return translator._translate(list(_checked(lines)), list(target_prefixes))
+        return translator._translate_each(list(_checked(lines)), list(target_prefixes), to)
+
+    def _translate_each(
+        self, lines: Sequence[str], target_prefixes: Sequence[str], to: Sequence[str]
+    ) -> list[Translation]:
+        """Translate each line into its own language. An empty `to` means that all have the language of this one."""
+        if not to:
+            return self._translate(lines, target_prefixes)
+        if len(to) != len(lines):
+            raise DataError(f"{len(to):,} target languages for {counted(len(lines), 'line')}: give one for each line")
+        places: dict[str, list[int]] = {}
+        for place, language in enumerate(to):
+            places.setdefault(language, []).append(place)
+        translators = {language: self.into(language) for language in places}
+        found: dict[int, Translation] = {}
+        for language, own in places.items():
+            prefixes = [target_prefixes[place] for place in own] if target_prefixes else ()
+            found |= zip(own, translators[language]._translate([lines[place] for place in own], prefixes), strict=True)
+        return [found[place] for place in range(len(lines))]
 
     def translate_iterable(
         self,
         lines: Iterable[str],
         *,
         lines_at_once: int = _LINES_AT_ONCE,
+        to: str = "",
         glossary: Glossary | None = None,
         **search: Any,
     ) -> Iterator[Translation]:
@@ -349,6 +445,7 @@ class Translator:
         Args:
             lines: an iterable of lines, which is read as the translations are taken.
             lines_at_once: number of lines that are read, sorted by length and translated together.
+            to: target language or pair, see `into`. A model for one pair needs none.
             glossary: terms and their translations, see `with_glossary`. None means the terms of this translator.
             search: options of the search, see `with_search`.
 
@@ -364,6 +461,7 @@ class Translator:
         translator = self.with_search(**search)
         if glossary is not None:
             translator = translator.with_glossary(glossary)
+        translator = translator.into(to) if to else translator
         return translator._stream([lines] if isinstance(lines, str) else lines, lines_at_once)
 
     def _stream(self, lines: Iterable[str], lines_at_once: int) -> Iterator[Translation]:
@@ -383,6 +481,7 @@ class Translator:
         Raises:
             DataError: a line is no text, or has more tokens than the model reads.
         """
+        self._require_a_pair()
         sources, targets = [], []
         for number, pair in enumerate(pairs, start=1):
             if isinstance(pair, str) or len(pair) != 2:
@@ -413,6 +512,7 @@ class Translator:
                 )
 
     def _translate(self, lines: Sequence[str], target_prefixes: Sequence[str]) -> list[Translation]:
+        self._require_a_pair()
         own = self._prefixes(target_prefixes, len(lines))
         laid_out = [self._laid_out(line) for line in lines]
         for parts, first in zip(laid_out, own, strict=True):
@@ -624,7 +724,10 @@ class Translator:
             # With byte_fallback, a model can produce any character, even a line break.
             scored = [
                 Alternative(
-                    _tidied(text, self.spelling.unicode_form), one.score, self._alignment(piece, one), len(one.ids)
+                    _tidied(text, self.spelling.unicode_form),
+                    one.score,
+                    self._alignment(piece, one),
+                    len(one.ids) - len(self._target_start),
                 )
                 for text, one in kept
             ]
@@ -652,8 +755,10 @@ class Translator:
         """Return the links between the pieces of a source, without its prefix, and the pieces of a hypothesis."""
         if not self.aligner:
             return None
-        source_pieces = tuple(map(self.tokenizers.source.piece, source))
-        return Alignment(found.links, source_pieces, tuple(map(self.tokenizers.target.piece, found.ids)))
+        first = len(self._target_start)
+        links = tuple((one, other - first) for one, other in found.links if other >= first)
+        pieces = self.tokenizers.source.piece, self.tokenizers.target.piece
+        return Alignment(links, tuple(map(pieces[0], source)), tuple(map(pieces[1], found.ids[first:])))
 
     def search_ids(self, sources: Sequence[list[int]], prefixes: Sequence[list[int]]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first. This is the part of `translate` between reading and writing

@@ -17,6 +17,9 @@ def explain(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="HTML file to write.")] = Path(
         "explain.html"
     ),
+    to: Annotated[
+        str, typer.Option(metavar="LANGUAGE", help="Target language of a model for many languages, or a pair of them.")
+    ] = "",
     beam: Beam = None,
     overrides: SearchOverrides = None,
     debug: Debug = False,
@@ -28,7 +31,7 @@ def explain(
     from nmt_core.explain.page import page
 
     with model_of(model, Settings.load()) as chosen:
-        explanation = explain(chosen.folder, sentence, chosen.search(beam, "", overrides or ()))
+        explanation = explain(chosen.folder, sentence, chosen.search(beam, "", overrides or ()), to)
         text = page(explanation, f"{chosen.version.name} version {chosen.version.version}")
     try:
         output.write_text(text, encoding="utf-8")

@@ -44,6 +44,17 @@ _PrefixColumn = Annotated[
     str,
     typer.Option(help="Column of a table with the prefix that each translation must begin with. Cells can be empty."),
 ]
+_To = Annotated[
+    str,
+    typer.Option(
+        metavar="LANGUAGE",
+        help="Target language of a model for many languages, such as de, or a pair of languages, such as en-de.",
+    ),
+]
+_ToColumn = Annotated[
+    str,
+    typer.Option(help="Column of a table with the target language of each row. Empty cells mean the value of --to."),
+]
 _Alignments = Annotated[
     str,
     typer.Option(
@@ -93,6 +104,28 @@ _ForReview = Annotated[
         "--for-review", help="Mark new translations for review: fuzzy in PO, needs-review-translation in XLIFF 1.2."
     ),
 ]
+_LongLines = Annotated[
+    str,
+    typer.Option(
+        metavar="split|cut",
+        help="Handling of lines longer than the model reads. The default is the model's own setting.",
+    ),
+]
+_Shadow = Annotated[
+    str,
+    typer.Option(
+        metavar="MODEL",
+        help="Challenger that translates a share of the lines too, for a comparison. The output stays the same.",
+    ),
+]
+_Share = Annotated[float, typer.Option(metavar="NUMBER", help="Share of the lines that the challenger translates.")]
+_Review = Annotated[
+    int,
+    typer.Option(
+        metavar="LINES",
+        help="Write this many lines that a human should correct to OUTPUT.review.csv, the most doubtful first.",
+    ),
+]
 
 
 def translate(
@@ -102,14 +135,10 @@ def translate(
     column: _Column = "",
     job: _Job = "",
     beam: Beam = None,
-    long_lines: Annotated[
-        str,
-        typer.Option(
-            metavar="split|cut",
-            help="Handling of lines longer than the model reads. The default is the model's own setting.",
-        ),
-    ] = "",
+    long_lines: _LongLines = "",
     prefix_column: _PrefixColumn = "",
+    to: _To = "",
+    to_column: _ToColumn = "",
     alignments: _Alignments = "",
     keep: _Keep = "",
     glossary: _Glossary = "",
@@ -117,6 +146,9 @@ def translate(
     inflected_terms: _InflectedTerms = False,
     redo: _Redo = "none",
     for_review: _ForReview = False,
+    shadow: _Shadow = "",
+    share: _Share = 0.05,
+    review: _Review = 0,
     line_by_line: Annotated[
         bool,
         typer.Option(
@@ -140,6 +172,8 @@ def translate(
         beam_size=beam,
         long_lines=long_lines,
         prefix_column=prefix_column,
+        to=to,
+        to_column=to_column,
         overrides=tuple(overrides or ()),
         alignments=alignments,
         line_by_line=line_by_line,
@@ -149,6 +183,9 @@ def translate(
         inflected_terms=inflected_terms,
         redo=redo,
         for_review=for_review,
+        shadow=shadow,
+        share=share,
+        review=review,
     )
     run_translation(request, "quiet" if quiet else "normal")
 
@@ -201,6 +238,20 @@ def run_translation(request: "TranslationRequest", detail: "Detail" = "normal") 
             console,
         )
     _report_terms(report, console)
+    _report_watching(report, request, console, detail)
+
+
+def _report_watching(report: "Report", request: "TranslationRequest", console: "Console", detail: "Detail") -> None:
+    """Print what differs from earlier text, the comparison with a challenger, and the file for correction."""
+    if report.get("watched") and (report["drifts"] or detail != "quiet"):
+        _print(report["watched"], console)
+    if report.get("drifts"):
+        _print(f"histograms: {request.job or f'{request.target}.job'}/drift.html", console)
+    if "shadow" in report:
+        _print(report["shadow"]["in_words"], console)
+    if "review" in report:
+        number = counted(report["review"], "line")
+        _print(f"{request.target.rstrip('/')}.review.csv: {number} for correction", console)
 
 
 def _run_job(request: "TranslationRequest", settings: "Settings", console: "Console", detail: "Detail") -> "Report":

@@ -87,6 +87,7 @@ def _measure(
     changes = {"precision": precision, "beam_size": beam_size, "method": "beam", "n_best": 1, "alignments": "none"}
     search = config.search.model_copy(update=changes)
     translator = Translator.load(bundle, search, threads=1, device="cpu", scores=False)
+    translator = translator.into(test.pair) if test.pair else translator
     translator.translate(test.sources[:1])  # set-up at the first call is not timed
     spent, best = 0.0, 0.0
     while not best or spent < _LEAST_CPU_SECONDS:
@@ -97,7 +98,10 @@ def _measure(
         spent, best = spent + seconds, max(best, tokens / seconds)
     texts = [translation.text for translation in translations]
     scores = scores_with_intervals(
-        test.name, (texts, test.references), config.languages.target, config.evaluate.interval_samples
+        test.name,
+        (texts, test.references),
+        test.target_language(config.languages.target),
+        config.evaluate.interval_samples,
     )
     bleu = next(score for score in scores if score.metric == "BLEU")
     return Point(

@@ -25,11 +25,14 @@ from pydantic import SecretStr
 
 from flows.runs.preemption import PREEMPTED
 from flows.servers.heartbeats import ENDED, HEARTBEAT, HEARTBEATS_MISSED, heartbeat_seconds
+from flows.translation.watching import DRIFTED, model_resource
 from flows.watch import CHANGED, resource_of
+from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
 
 NOTIFY = "NMT_NOTIFY"
 
+_DRIFT_WITHIN = timedelta(days=7)
 _ENDS = {f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed", PREEMPTED)}
 _OF_A_RUN = {"prefect.resource.id": "prefect.flow-run.*"}
 _BLOCK = "nmt-failures"
@@ -120,6 +123,27 @@ def new_text(recipe: str, retrain: UUID) -> AutomationCore:
     )
 
 
+def name_of_drift(recipe: str) -> str:
+    """Return the name of the automation that retrains a recipe after jobs with drift."""
+    return f"nmt: retrain {recipe} when translated text drifts"
+
+
+def drift(recipe: str, model: str, jobs: int, retrain: UUID) -> AutomationCore:
+    """Return the automation that retrains a recipe after a number of jobs with drift within a week."""
+    return AutomationCore(
+        name=name_of_drift(recipe),
+        description="The flow `translate` compares each job with the training text and with earlier jobs.",
+        trigger=EventTrigger(
+            expect={DRIFTED},
+            match={"prefect.resource.id": model_resource(model)},
+            posture=Posture.Reactive,
+            threshold=jobs,
+            within=_DRIFT_WITHIN,
+        ),
+        actions=[RunDeployment(deployment_id=retrain)],
+    )
+
+
 def install(client: SyncPrefectClient, wanted: Iterable[AutomationCore]) -> list[str]:
     """Create missing automations and update those that differ. A paused automation stays paused."""
     done = []
@@ -135,10 +159,24 @@ def install(client: SyncPrefectClient, wanted: Iterable[AutomationCore]) -> list
 
 
 def wanted_automations(
-    client: SyncPrefectClient, retrains: Sequence[tuple[str, UUID]], reconcile: UUID | None
+    client: SyncPrefectClient,
+    retrains: Sequence[tuple[str, UUID]],
+    reconcile: UUID | None,
+    drifts: Sequence[tuple[PipelineConfig, UUID]] = (),
 ) -> list[AutomationCore]:
-    """Return all automations for these recipes with their deployments of `retrain`, and for `reconcile` if given."""
+    """Return all automations that a server needs.
+
+    Args:
+        client: Client of the server.
+        retrains: Recipes whose text is watched, with their deployments of `retrain`.
+        reconcile: Deployment of `reconcile`, if there is one.
+        drifts: Recipes that are retrained after drift (`schedule.drifting_jobs`), with their deployments of `retrain`.
+    """
     automations = [new_text(recipe, deployment) for recipe, deployment in retrains]
+    automations += [
+        drift(config.name, config.model_name, config.schedule.drifting_jobs, deployment)
+        for config, deployment in drifts
+    ]
     automations += [silent_runs(reconcile)] if reconcile else []
     if notify := os.environ.get(NOTIFY, ""):
         automations.append(failures(client, notify))

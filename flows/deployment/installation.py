@@ -82,7 +82,12 @@ def install(entries: Sequence[Entry], pools: Pools) -> list[str]:
             for entry in entries
             if entry.kind == "retrain" and entry.recipe in watched
         ]
-        wanted = automations.wanted_automations(client, retrains, found.get("reconcile/reconcile"))
+        drifts = [
+            (entry.form, found[entry.full_name])
+            for entry in entries
+            if entry.kind == "retrain" and entry.form and entry.form.schedule.drifting_jobs
+        ]
+        wanted = automations.wanted_automations(client, retrains, found.get("reconcile/reconcile"), drifts)
         return done + automations.install(client, wanted)
 
 

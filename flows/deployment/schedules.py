@@ -23,7 +23,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.server.schemas import schedules as server_schedules
 from pydantic import TypeAdapter
 
-from flows.deployment.automations import name_of_new_text
+from flows.deployment.automations import name_of_drift, name_of_new_text
 from flows.deployment.cron import in_words
 from flows.deployment.installation import deployments_of_this_package
 from flows.runs.selection import STEPS
@@ -166,9 +166,10 @@ def undeploy(client: SyncPrefectClient, recipe: str) -> list[str]:
     """
     lines = []
     ours = _of(client, recipe, by_itself=False)
-    for automation in client.read_automations_by_name(name_of_new_text(recipe)):
-        _removed(client.delete_automation, automation.id)  # first, because it starts a deployment
-        lines.append(f"removed the automation {automation.name}")
+    for name in (name_of_new_text(recipe), name_of_drift(recipe)):
+        for automation in client.read_automations_by_name(name):
+            _removed(client.delete_automation, automation.id)  # first, because it starts a deployment
+            lines.append(f"removed the automation {automation.name}")
     for each in ours:
         count = _going(client, each)
         _removed(client.delete_deployment, each.found.id)

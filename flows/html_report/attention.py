@@ -11,10 +11,11 @@ from flows.html_report.blocks import Charts, Run, Section, Text
 from flows.html_report.charts import colour_map, heat_map
 from flows.html_report.quality import main_sentences
 from flows.html_report.svg import Drawing
-from nmt_core.bundle.folder import ATTENTION_SET
+from nmt_core.bundle.folder import ATTENTION_SET, read_bundle
 from nmt_core.config import ModelConfig
 from nmt_core.errors import ModelError
 from nmt_core.explain.positions import sinusoidal
+from nmt_core.tokenizer.language_tokens import language_token
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizers
 
 _SENTENCES = 3
@@ -36,7 +37,7 @@ def attention(run: Run) -> Section:
     if artifact is None or rows is None:
         return Section(title, [run.missing("export" if artifact is None else "evaluate")])
     try:
-        maps = _maps(artifact.path, rows, run.config["search"]["source_prefix"])
+        maps = _maps(artifact.path, rows, run.config["search"]["source_prefix"], _main_pair(run))
     except (ImportError, ModelError) as error:
         return Section(title, [Text(f"The attention cannot be shown: {error}.")])
     if not maps:
@@ -56,15 +57,23 @@ def _explained(model: ModelConfig) -> str:
     )
 
 
-def _maps(bundle: Path, rows: polars.DataFrame, source_prefix: str) -> list[Drawing]:
+def _main_pair(run: Run) -> str:
+    """Return the pair of languages of the main test set. Empty means the only pair of the recipe."""
+    languages, tests = run.config["languages"], run.config["corpus"]["test"]
+    return next(iter(tests[0].get("pairs", ()) if tests else languages.get("pairs", ())), "")
+
+
+def _maps(bundle: Path, rows: polars.DataFrame, source_prefix: str, pair: str) -> list[Drawing]:
     from nmt_core.search.attention import AttentionGraph
 
     graph, tokenizers = AttentionGraph(bundle / ATTENTION_SET), Tokenizers.load(bundle)
+    token = language_token(read_bundle(bundle).languages, pair, tokenizers)
     drawings: list[Drawing] = []
     for source, hypothesis in _spread(rows["source"].to_list(), rows["hypothesis"].to_list()):
         prefix_ids, source_ids = tokenizers.source.encode([source_prefix, source])
-        source_ids = prefix_ids + source_ids
+        source_ids = token.source + prefix_ids + source_ids
         [target_ids] = tokenizers.target.encode([hypothesis])
+        target_ids = token.target + target_ids
         longest, shortest = max(len(source_ids), len(target_ids)), min(len(source_ids), len(target_ids))
         if not _FEWEST_TOKENS <= shortest <= longest <= _MOST_TOKENS:
             continue

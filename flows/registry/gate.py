@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.registry import contamination
+from flows.registry import contamination, shadows
 from flows.registry.candidate import Candidate
 from flows.registry.champions import Author, Champions
 from flows.registry.copies import copy_folder
@@ -14,6 +14,7 @@ from flows.registry.fetching import fetch_model
 from flows.runs.ownership import FLOW_RUN_TAG
 from flows.runs.start_from import tag_of
 from flows.settings import Settings
+from nmt_core.bundle.folder import BUNDLE_FILE, sha256_of
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError, FormatError, ModelError, words_of
 from nmt_core.evaluate import gate, quality
@@ -21,7 +22,7 @@ from nmt_core.evaluate.judges import GateJudge
 from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.report import check_sentences
 from nmt_core.evaluate.suites import MadeSuite, make_suites
-from nmt_core.evaluate.test_sets import TestSet, read_hypotheses, read_test_sets
+from nmt_core.evaluate.test_sets import TestSet, main_sets, read_hypotheses, read_test_sets
 from nmt_core.evaluate.verdict import Check, Verdict
 from nmt_core.export.dev import Dev
 from nmt_core.export.speed import describe_search, speed_ratio
@@ -108,7 +109,18 @@ class Incumbent:
         if self.evaluate and self.evaluate.report().get("test_sets", {}).get(test.name) == test.sha256:
             with contextlib.suppress(OSError):
                 return read_hypotheses(self.evaluate.path, test.name)
-        return [translation.text for translation in self.translator.translate(test.sources)]
+        translator = into_pair(self.translator, test.pair or self._config.languages.pair)
+        return [translation.text for translation in translator.translate(test.sources)]
+
+    def lacks(self, pair: str) -> bool:
+        """Return True if the model does not translate a pair of languages. No model lacks an empty one.
+
+        Raises:
+            ConfigError: The model cannot run here.
+            ModelError: The model cannot be fetched or read.
+        """
+        languages = self.translator.all_languages
+        return bool(pair) and languages is not None and pair not in (languages.known_pairs or (languages.pair,))
 
     def sentences(self) -> list[SentenceCheck]:
         """Translate the sentences that a model must get right, and check the translations.
@@ -128,6 +140,12 @@ class Incumbent:
             ConfigError: The model cannot run here, for example because a package is missing.
         """
         return Translator.load(self.bundle, threads=self._settings.threads, scores=False)
+
+
+def into_pair(translator: Translator, pair: str) -> Translator:
+    """Return a translator for a pair of languages, if the model has many pairs. A model for one pair stays as it is."""
+    languages = translator.all_languages
+    return translator.into(pair) if languages and languages.pairs else translator
 
 
 class Gate:
@@ -159,6 +177,7 @@ class Gate:
             self._contamination(),
             *self._sentences(champion),
             self._history(version),
+            *(self._shadow() if champion else []),
         ]
         versions = (champion.version if champion else "", str(version.version))
         return gate.decide(self._config.model_name, versions, checks)
@@ -172,14 +191,16 @@ class Gate:
             scores = self._candidate.evaluate.report()["scores"]
             names = dict.fromkeys(score["test_set"] for score in scores)
             return [quality.not_compared(name, metric, problem, champion=bool(champion)) for name in names]
-        tests = read_test_sets(split.path)
+        tests = [test for test in read_test_sets(split.path) if not test.zero_shot]
         judged = partial(self._compared, champion=champion) if champion else self._first
         checks = [judged(test, is_main=number == 0) for number, test in enumerate(tests)]
-        return checks + (self._suites(tests[0], champion) if champion and tests else [])
+        if champion:
+            checks += [check for main in main_sets(tests) for check in self._suites(main, champion)]
+        return checks
 
     def _suites(self, main: TestSet, champion: Incumbent) -> list[Check]:
         """Compare the challenger with the champion on the suites that have enough sentences."""
-        suites = make_suites(main, self._config.evaluate.suites, self._config.languages)
+        suites = make_suites(main, self._config.evaluate.suites, main.languages(self._config.languages))
         return [self._on_suite(suite, main, champion) for suite in suites if not suite.problem]
 
     def _on_suite(self, suite: MadeSuite, main: TestSet, champion: Incumbent) -> Check:
@@ -224,6 +245,8 @@ class Gate:
     def _compared(self, test: TestSet, *, is_main: bool, champion: Incumbent) -> Check:
         registry = self._config.registry
         try:
+            if test.pair and self._is_new(test, champion):
+                return self._first(test, is_main=is_main)
             both = self._statistics(test, champion)
         except ProgramError as error:
             return quality.not_compared(test.name, registry.metric, str(error), champion=False)
@@ -231,12 +254,17 @@ class Gate:
             return quality.not_compared(test.name, registry.metric, str(error))
         return quality.against_champion(test.name, both, registry, is_main=is_main)
 
+    def _is_new(self, test: TestSet, champion: Incumbent) -> bool:
+        """Return True if the champion lacks the pair of languages of a test set, so that nothing can be compared."""
+        is_stored = champion.evaluate and test.name in champion.evaluate.report().get("test_sets", {})
+        return not is_stored and champion.lacks(test.pair)
+
     def _speed(self, champion: Incumbent | None) -> list[Check]:
         registry, split = self._config.registry, self._candidate.split
         if not champion or not split:
             return []
         try:
-            champion_translator = champion.translator
+            champion_translator = into_pair(champion.translator, self._config.languages.pair)
         except _OUTDATED as error:
             return [gate.speed_unknown(f"version {champion.version}: {error}", registry, passed=True)]
         except ModelError as error:
@@ -245,9 +273,10 @@ class Gate:
             translator = Translator.load(
                 self._candidate.export.path, self._config.search, self._settings.threads, scores=False
             )
+            translator = into_pair(translator, self._config.languages.pair)
         except _UNUSABLE as error:
             return [gate.speed_unknown(f"the challenger: {error}", registry, passed=False)]
-        lines = Dev.read(split.path).spread(_SPEED_LINES).sources
+        lines = Dev.read(split.path).in_pair(self._config.languages.pair).spread(_SPEED_LINES).sources
         ratio = speed_ratio(lines, translator, champion_translator, bound=1 - registry.max_slowdown)
         # Each model uses its registered search.
         ways = dict.fromkeys(map(describe_search, (translator, champion_translator)))
@@ -269,6 +298,10 @@ class Gate:
         except ModelError as error:
             return [*gate.sentences(checks, None, self._config.registry), gate.not_measured("sentences", str(error))]
         return gate.sentences(checks, champion_checks, self._config.registry, unread)
+
+    def _shadow(self) -> list[Check]:
+        results = shadows.read_results(self._settings, sha256_of(self._candidate.export.path / BUNDLE_FILE))
+        return shadows.shadow_check(results, self._config.registry)
 
     def _history(self, version: "ModelVersion") -> Check:
         event = self._champions.taken_back(version)

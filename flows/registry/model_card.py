@@ -74,8 +74,14 @@ def _joined(sections: Sequence[_Section]) -> str:
 def _about(config: PipelineConfig, candidate: Candidate) -> _Section:
     text = plain(config.description) or f"The recipe {plain(config.name)}."
     languages = config.languages
+    if languages.pairs:
+        text += f"\n\nTranslates the pairs {', '.join(languages.pairs)}, one sentence at a time. "
+    else:
+        text += (
+            f"\n\nTranslates {languages.source} into {languages.target}, one sentence at a time, in this direction "
+            "only. "
+        )
     text += (
-        f"\n\nTranslates {languages.source} into {languages.target}, one sentence at a time, in this direction only. "
         "It is meant for text similar to its training data. A person who knows both languages must review every "
         "translation that matters to health, law or money."
     )

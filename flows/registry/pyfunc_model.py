@@ -44,10 +44,11 @@ class TranslationModel(PythonModel):  # type: ignore[misc]  # mlflow has no type
             context: not used.
             model_input: a line, a sequence or array of lines, records with a key `text`, or a table with one column or
                 with a column `text`. A missing line (None, NaN) is empty. A number is translated as it is written.
-            params: options of the search, as in a recipe, for this call; `output`; and `glossary`. "text" returns the
-                translations alone, "full" a dictionary for each: text, score, status, tokens, and n_best and alignment
-                if the search has them. `glossary` is a list of terms, each with its translation behind a tab, or
-                without one if the term stays as it is.
+            params: options of the search, as in a recipe, for this call; `output`; `glossary`; and `to`. `output` is
+                "text" for the translations alone, or "full" for a dictionary for each: text, score, status, tokens, and
+                n_best and alignment if the search has them. `glossary` is a list of terms, each with its translation
+                behind a tab, or without one if the term stays as it is. `to` is the target language of a model for many
+                languages, such as "de", or a pair of languages, such as "en-de".
 
         Raises:
             MlflowException: a parameter is wrong, or the input has another form.
@@ -56,13 +57,14 @@ class TranslationModel(PythonModel):  # type: ignore[misc]  # mlflow has no type
 
         options = {name: value for name, value in (params or {}).items() if value is not None}
         output, glossary = options.pop("output", _TEXT), options.pop("glossary", ())
+        to = str(options.pop("to", ""))
         if output not in (_TEXT, _FULL):
             raise MlflowException.invalid_parameter_value(f"output={output!r}: must be 'text' or 'full'")
         rows = [_line(value) for value in _rows(model_input)]
         try:
             translator = self._translator.with_search(scores=output == _FULL, **options)
             terms = [str(term) for term in ([glossary] if isinstance(glossary, str) else glossary)]
-            translations = translator.translate([row or "" for row in rows], glossary=terms)
+            translations = translator.translate([row or "" for row in rows], to=to, glossary=terms)
         except NmtError as error:
             raise MlflowException.invalid_parameter_value(str(error)) from None
         if output == _TEXT:

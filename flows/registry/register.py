@@ -23,8 +23,8 @@ from flows.runs.start_from import tag_of
 from flows.runs.summary import RegisteredModel
 from flows.settings import Settings
 from flows.tracking.paging import read_all
-from nmt_core.bundle.folder import SEARCH_FILE
-from nmt_core.config import PipelineConfig, SearchConfig
+from nmt_core.bundle.folder import SEARCH_FILE, read_bundle
+from nmt_core.config import LanguagesConfig, PipelineConfig, SearchConfig
 from nmt_core.errors import ModelError, words_of
 from nmt_core.evaluate.verdict import Verdict
 from nmt_core.store.artifacts import MANIFEST, REPORT, Artifact
@@ -170,7 +170,7 @@ def _log_model(export: Artifact, search: SearchConfig, card: str, settings: Sett
             artifacts={"bundle": str(bundle), "card": str(folder / CARD_FILE)},
             code_paths=[str(code.package)],
             signature=_signature(),
-            input_example=["A line of text.", "Another line."],
+            input_example=_example(read_bundle(bundle).languages),
             pip_requirements=_requirements(export.path),
         )
     return str(logged.model_id)
@@ -190,6 +190,12 @@ _PACKAGES = (
 """Packages that a registered model needs."""
 
 
+def _example(languages: LanguagesConfig) -> Any:
+    """Return lines with which MLflow tries the model, and the target language if it needs one."""
+    lines = ["A line of text.", "Another line."]
+    return (lines, {"to": languages.pairs[0]}) if len(languages.targets) > 1 else lines
+
+
 def _signature() -> "ModelSignature":
     """Return the parameters of a model: the options of the search, and the form of the output.
 
@@ -205,7 +211,8 @@ def _signature() -> "ModelSignature":
     ]
     output = ParamSpec("output", DataType.string, "text")
     glossary = ParamSpec("glossary", DataType.string, [], shape=(-1,))
-    params = ParamSchema([*options, output, glossary])
+    to = ParamSpec("to", DataType.string, "")
+    params = ParamSchema([*options, output, glossary, to])
     return ModelSignature(outputs=Schema([ColSpec(DataType.string)]), params=params)
 
 

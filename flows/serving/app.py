@@ -26,8 +26,9 @@ from flows.serving.model import CurrentModel, ServedModel
 from nmt_core.config.faults import problem_of
 from nmt_core.documents.document import Translated
 from nmt_core.documents.html import filled, html_of
-from nmt_core.errors import NmtError, shown
+from nmt_core.errors import ConfigError, NmtError, shown
 from nmt_core.search.translation import Translation
+from nmt_core.tokenizer.language_tokens import pair_for
 from nmt_core.translator import Translator
 
 logger = logging.getLogger(__name__)
@@ -79,8 +80,16 @@ class Service:
         served: ServedModel,
         search: dict[str, Any],
         glossary: dict[str, str | None] | None = None,
+        pair: str = "",
     ) -> list[Translation]:
-        """Translate lines, together with lines of other requests that have the same search and the same glossary.
+        """Translate lines, together with lines of other requests of the same search, glossary and pair of languages.
+
+        Args:
+            lines: lines of a request.
+            served: model that translates them.
+            search: options of the search. The others stay.
+            glossary: terms with their translations. None means the terms of the service.
+            pair: pair of languages. Empty means the only one of the model.
 
         Raises:
             ConfigError: an option of the search is wrong.
@@ -92,6 +101,7 @@ class Service:
         translator = await asyncio.to_thread(served.translator.with_search, **search) if search else served.translator
         if glossary is not None:
             translator = await asyncio.to_thread(translator.with_glossary, glossary)
+        translator = translator.into(pair) if pair else translator
         futures = [asyncio.wrap_future(future) for future in self._batcher.submit((served, translator), lines)]
         try:
             async with asyncio.timeout(self.limits.seconds):
@@ -164,8 +174,12 @@ def _add_routes(app: FastAPI, service: Service, authorised: list[Any]) -> None:
     @app.get("/languages", dependencies=authorised)
     async def languages() -> list[dict[str, Any]]:
         """List the languages of the model, in the form of LibreTranslate."""
-        pair = service.model.now.languages
-        return [{"code": pair.source, "name": pair.source, "targets": [pair.target]}]
+        languages = service.model.now.languages
+        targets: dict[str, list[str]] = {}
+        for pair in languages.pairs or (f"{languages.source}-{languages.target}",):
+            source, target = pair.split("-")
+            targets.setdefault(source, []).append(target)
+        return [{"code": source, "name": source, "targets": own} for source, own in targets.items()]
 
     @app.get("/health")
     async def health() -> dict[str, str]:
@@ -186,11 +200,30 @@ def _check(request: TranslateRequest, served: ServedModel, limits: Limits) -> No
         HTTPException: other languages are asked for than the model has, or more lines than are accepted.
     """
     pair = served.languages
+    if pair.pairs:
+        _pair_of(request, served)
     for name, language, has in (("source", request.source, pair.source), ("target", request.target, pair.target)):
-        if language not in ("auto", has):
+        if not pair.pairs and language not in ("auto", has):
             raise HTTPException(400, f"{name}={language!r}: this model translates from {pair.source} to {pair.target}")
     if len(request.lines) > limits.lines:
         raise HTTPException(413, f"{len(request.lines):,} lines: a request may have {limits.lines:,}: send several")
+
+
+def _pair_of(request: TranslateRequest, served: ServedModel) -> str:
+    """Return the pair of languages that a request means. Empty means the only one of the model.
+
+    Raises:
+        HTTPException: the model does not know it, or knows several and none is named.
+    """
+    if not served.languages.pairs:
+        return ""
+    to = "" if request.target == "auto" else request.target
+    if to and request.source != "auto" and "-" not in to:
+        to = f"{request.source}-{to}"
+    try:
+        return pair_for(served.languages, to)
+    except ConfigError as error:
+        raise HTTPException(400, str(error)) from None
 
 
 async def _answer(request: TranslateRequest, served: ServedModel, service: Service) -> TranslateAnswer | LibreAnswer:
@@ -209,7 +242,7 @@ async def _answer(request: TranslateRequest, served: ServedModel, service: Servi
             lines = ["" if segment.fault else segment.text for segment in segments]
             if served.has_alignments and any(segment.tags for segment in segments):
                 search.setdefault("alignments", "words")
-        translated = await service.translate(lines, served, search, request.glossary)
+        translated = await service.translate(lines, served, search, request.glossary, _pair_of(request, served))
     except NmtError as error:
         raise HTTPException(400, str(error)) from None
     except OverloadedError as error:

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from nmt_core.config import Precision
 
@@ -22,9 +22,10 @@ class TranslateRequest(BaseModel):
     q: str | list[str | None] | None = None
     """Lines in the form of LibreTranslate. The answer then has its form too."""
     source: str = "auto"
-    """Language of the text. A model has one, so this is only checked."""
-    target: str = "auto"
-    """Language of the translation, which is only checked."""
+    """Language of the text. It is checked, and says which pair of a model for many languages is meant."""
+    target: str = Field("auto", validation_alias=AliasChoices("target", "to"))
+    """Language of the translation, or a pair of languages such as en-de. A model for one pair only checks it, and a
+    model with several target languages needs it. `to` is another name for it."""
     format: Literal["text", "html"] = "text"
     """`html`: text is translated, and everything else stays as it is. Tags within a sentence move with their words."""
     output: Literal["text", "full"] = "text"

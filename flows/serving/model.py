@@ -10,6 +10,7 @@ from flows.registry.models import Model, model_of, resolve
 from flows.settings import Settings
 from nmt_core.bundle.folder import read_bundle
 from nmt_core.config import LanguagesConfig
+from nmt_core.errors import ConfigError
 from nmt_core.terms.glossary import Term
 from nmt_core.translator import Translator
 
@@ -37,13 +38,18 @@ class ServedModel:
             self.version = model.version
             bundle = read_bundle(model.folder)
             self.languages = bundle.languages
+            if self.languages.pairs and read_glossary:
+                raise ConfigError(
+                    f"{address}: translates many pairs of languages, and a glossary is for one: leave out the "
+                    "glossary, and send terms with each request"
+                )
             self.has_alignments = bundle.has_alignments
             """True if the model can say where the tags of a page go."""
             translator = Translator.load(model.folder, threads=1, scores=False)  # the batches are the threads
             self.translator = translator.with_glossary(read_glossary(self.languages) if read_glossary else ())
             for fault in self.translator.faults_of_terms():
                 _log.warning("term %s. Lines with it have the status terms_missing", fault)
-            self.translator.translate("")
+            self.translator.translate("", to=next(iter(self.languages.pairs), ""))
             weakref.finalize(self, stack.pop_all().close)
 
 

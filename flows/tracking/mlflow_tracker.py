@@ -4,11 +4,12 @@ A background thread executes all operations in order. While MLflow does not answ
 reports it once, retries every few seconds and catches up. Runs keep the times at which they began and ended.
 """
 
+import json
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -193,6 +194,17 @@ class Tracker:
         """Store a text as a file of the run."""
         self.create(run)
         self._enqueue(lambda client: client.log_text(run.id, text, file))
+
+    def tables(self, run: TrackedRun, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        """Store rows as tables that MLflow shows, by the names of their files, which end in .json."""
+        filled = {file: rows for file, rows in tables.items() if rows}
+        for file, rows in filled.items():
+            columns = list(dict.fromkeys(name for row in rows for name in row))
+            table = {"columns": columns, "data": [[row.get(name) for name in columns] for row in rows]}
+            self.text(run, json.dumps(table), file)
+        if filled:
+            shown = [{"path": file, "type": "table"} for file in filled]
+            self.tags(run, {"mlflow.loggedArtifacts": json.dumps(shown)})  # as `mlflow.log_table` does
 
     def image(self, run: TrackedRun, content: bytes, file: str) -> None:
         """Store an image as a file of the run."""

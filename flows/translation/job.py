@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
 
@@ -24,13 +24,15 @@ from nmt_core.errors import ConfigError, DataError, NmtError, StageError, words_
 from nmt_core.execution.pool import InProcess, LocalWorkers, Workers
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import Inputs, absolute, find_inputs
-from nmt_core.jobs.order import GlossaryIdentity, JobRequest, Order
+from nmt_core.jobs.order import GlossaryIdentity, JobRequest, Order, Shadow
 from nmt_core.store import storage
 from nmt_core.store.storage import local_path
 from nmt_core.terms.glossary import Term, identity_of
+from nmt_core.tokenizer.language_tokens import pair_for
 
 if TYPE_CHECKING:
     from nmt_core.jobs.pace import Progress
+    from nmt_core.jobs.run import Outcome
 
 PIPE = "-"
 EXPERIMENT = "translate"
@@ -51,6 +53,10 @@ class TranslationRequest:
     beam_size: int | None = None
     long_lines: str = ""
     prefix_column: str = ""
+    to: str = ""
+    """Target language, or pair of languages, such as de or en-de. Empty means the model's only one."""
+    to_column: str = ""
+    """Column of a table with the target language of each row. Empty means none."""
     overrides: tuple[str, ...] = ()
     """Options of the search, such as `search.n_best=3`."""
     alignments: str = ""
@@ -71,6 +77,12 @@ class TranslationRequest:
     """Translations in documents to replace: none, fuzzy or all."""
     for_review: bool = False
     """True marks new translations in documents for review."""
+    shadow: str = ""
+    """Challenger that translates a share of the lines too. Empty means none."""
+    share: float = 0.05
+    """Share of the lines that the challenger translates."""
+    review: int = 0
+    """Number of lines to write for correction. 0 means none."""
 
     @property
     def is_job(self) -> bool:
@@ -81,7 +93,8 @@ class TranslationRequest:
 Report = dict[str, Any]
 """Result of a job, with the keys model, model_version, target, lines, translated_here, seconds, lines_per_second,
 by_status and reused; terms, terms_kept and share_of_terms_kept if there is a glossary; and made_by if the code changed
-during the job.
+during the job. A job that this call finished has watched, drifts, drift and unknown_token_share, see
+`translation.watching`, shadow if there is a challenger, and review if lines were written for correction.
 """
 _TERMS_SHOWN = 5
 """Most terms with a fault that are shown."""
@@ -115,6 +128,9 @@ def translate_pipe(
 
     _require_streams(request)
     _require_no_document(request)
+    if request.shadow or request.review:
+        option = f"--shadow {request.shadow}" if request.shadow else f"--review {request.review}"
+        raise ConfigError(f"{option}: a pipe is no job: name files with --input and --output")
     if request.keep:
         raise ConfigError(
             f"--keep {','.join(request.keep)}: a pipe has no columns: name files with --input and --output"
@@ -125,7 +141,8 @@ def translate_pipe(
             scores = request.target != PIPE and holds_scores(kind_by_name(request.target))
             translator = Translator.load(model.folder, search, settings.threads, scores=scores)
             translator = translator.with_glossary(terms_for(request, model, search, warn))
-        columns = Columns(request.column, request.prefix_column)
+            translator = translator.into(_pair(request, model)) if _pair(request, model) else translator
+        columns = Columns(request.column, request.prefix_column, request.to_column)
         pipe, is_typed = None, request.source == PIPE and sys.stdin.isatty()
         if is_typed:
             cells = stream.typed(sys.stdin.buffer)
@@ -158,10 +175,11 @@ def terms_for(
     from nmt_core.terms.pieces import TermPieces, faults_of
     from nmt_core.terms.reading import read_terms
 
-    bundle = read_bundle(model.folder)
-    terms = read_terms(request.glossary, request.keep_terms, bundle.languages, inflected=request.inflected_terms)
+    bundle, pair = read_bundle(model.folder), _pair(request, model)
+    languages = bundle.languages.of(pair) if pair else bundle.languages
+    terms = read_terms(request.glossary, request.keep_terms, languages, inflected=request.inflected_terms)
     if any(term.inflected for term in terms):
-        lemmatiser(bundle.languages.source)
+        lemmatiser(languages.source)
     tokenizers = read_tokenizers(model.folder, bundle)
     faults = faults_of(terms, TermPieces(tokenizers.target), tokenizers.source, search.max_source_tokens)
     for fault in faults[:_TERMS_SHOWN]:
@@ -169,6 +187,23 @@ def terms_for(
     if len(faults) > _TERMS_SHOWN:
         warn(f"{len(faults) - _TERMS_SHOWN:,} more terms cannot be written either")
     return terms
+
+
+def _pair(request: TranslationRequest, model: Model) -> str:
+    """Return the pair of languages into which lines are translated that name none.
+
+    It is empty for a model for one pair, and for a model for many if a column names the language of each line.
+
+    Raises:
+        ConfigError: the model does not know the language, or knows several and none is named.
+    """
+    languages = read_bundle(model.folder).languages
+    if request.to_column and not request.to:
+        return ""
+    try:
+        return pair_for(languages, request.to)
+    except ConfigError as error:
+        raise ConfigError(f"--to {request.to}: {error}" if request.to else f"--to is missing: {error}") from None
 
 
 def _require_no_document(request: TranslationRequest) -> None:
@@ -243,15 +278,21 @@ def translate_job(
     inputs = _inputs(request, target, folder)
     _require_writable(target, as_folder=not inputs.is_one)
     _require_writable_store(folder.url)
-    with model_of(_pinned(request.model, folder), settings) as model:
+    _require_watching(request)
+    with model_of(_pinned(request.model, folder), settings) as model, _challenger(request, folder, settings) as other:
         search = model.search(request.beam_size, request.long_lines, request.overrides, request.alignments)
         terms = terms_for(request, model, search, warn)
         order = _order(request, model, inputs, search, terms)
         order = _with_alignments(request, _with_precision(order, model, folder), model)
+        order = order.model_copy(update={"shadow": _shadow(request, model, other)})
         with ExitStack() as stack:
             workers, threads = stack.enter_context(workers_of(settings, order.search.precision))
-            report = stack.enter_context(_tracked(request, model, settings, warn))
-            means = Means(str(model.folder), threads, workers, progress=progress, say=say or warn, terms=terms)
+            tracked = stack.enter_context(_tracked(request, model, settings, warn))
+            report = tracked.report
+            shadow = str(other.folder) if other else ""
+            means = Means(
+                str(model.folder), threads, workers, progress=progress, say=say or warn, terms=terms, shadow=shadow
+            )
             outcome = run_job(JobRequest(request.model, absolute(request.source)), order, folder, means)
             report |= {
                 "lines": outcome.done.lines,
@@ -266,7 +307,80 @@ def translate_job(
             if outcome.done.made_by:
                 report["made_by"] = dict(outcome.done.made_by)
                 warn(f"the code changed during the job: {'; '.join(_made(outcome.done.made_by))}")
+            _watch(tracked, outcome, folder, model, settings, warn)
     return report
+
+
+def _require_watching(request: TranslationRequest) -> None:
+    """Check the values of the options about the challenger and about review."""
+    if not 0 < request.share <= 1:
+        raise ConfigError(f"--share {request.share:g}: must be more than 0 and at most 1")
+    if request.review < 0:
+        raise ConfigError(f"--review {request.review}: must be 0 or more lines")
+
+
+@contextmanager
+def _challenger(request: TranslationRequest, folder: JobFolder, settings: Settings) -> Iterator[Model | None]:
+    """Yield the challenger, or None if there is none.
+
+    An unfinished job keeps the version that it began with, if the same alias was given.
+    """
+    if not request.shadow:
+        yield None
+        return
+    begun = folder.begun()
+    former = begun.order.shadow if begun else None
+    address = request.shadow
+    if former and former.asked == address and address.startswith("models:/") and address != former.model.name:
+        address = f"models:/{former.model.name}/{former.model.version}"
+    with model_of(address, settings) as model:
+        yield model
+
+
+def _shadow(request: TranslationRequest, model: Model, other: Model | None) -> Shadow | None:
+    """Return the challenger of an order, which searches as it was registered.
+
+    Raises:
+        ConfigError: it translates between other languages.
+    """
+    if not other:
+        return None
+    from nmt_core.search.onnx_session import device_for
+
+    bundle, own = read_bundle(other.folder), read_bundle(model.folder)
+    pairs = [f"{one.languages.source}-{one.languages.target}" for one in (bundle, own)]
+    if pairs[0] != pairs[1]:
+        raise ConfigError(f"--shadow {request.shadow}: translates {pairs[0]}, and the model {pairs[1]}: name another")
+    search = other.search(request.beam_size, request.long_lines)
+    precision = precision_for(search.precision, device_for(search.precision, bundle.precisions), bundle)
+    search = search.model_copy(update={"precision": precision, "alignments": "none", "n_best": 1})
+    return Shadow(asked=request.shadow, model=other.version, search=search, share=request.share)
+
+
+def _watch(
+    tracked: "_Tracked", outcome: "Outcome", folder: JobFolder, model: Model, settings: Settings,
+    warn: Callable[[str], None],
+) -> None:  # fmt: skip
+    """Compare a job that this call has finished with the training text and with earlier jobs."""
+    if outcome.reused:
+        return
+    from flows.registry.shadows import keep_result, shadow_rows
+    from flows.translation.watching import PAGE_FILE, watch_job
+
+    title = f"{tracked.report['target']} by {model.version.name} version {model.version.version}"
+    watch = watch_job(folder, outcome.done, model.folder, settings, title, warn)
+    if watch:
+        tracked.report |= watch.report()
+        tracked.files[PAGE_FILE] = watch.page
+        tracked.files["profile.json"] = watch.profile.model_dump_json()
+        tracked.tables["drift.json"] = tracked.report["drift"]
+    if shadow := outcome.done.shadow:
+        shadow_report = shadow.model_dump(mode="json") | {"in_words": shadow.in_words()}
+        tracked.report |= {"shadow": {name: value for name, value in shadow_report.items() if value is not None}}
+        tracked.tables["shadow.json"] = shadow_rows(shadow)
+        keep_result(settings, outcome.done)
+    if outcome.done.review:
+        tracked.report |= {"review": outcome.done.review}
 
 
 def _order(
@@ -280,8 +394,11 @@ def _order(
         into_folder=not inputs.is_one,
         column=request.column,
         prefix_column=request.prefix_column,
+        to=_pair(request, model),
+        to_column=request.to_column,
         keep=request.keep,
         glossary=GlossaryIdentity(terms=len(terms), sha256=identity_of(terms)) if terms else None,
+        review=request.review,
         documents=_documents(request, inputs, model),
     )
 
@@ -306,7 +423,8 @@ def _documents(request: TranslationRequest, inputs: Inputs, model: Model) -> Opt
                 f"{option}: {request.source} is not a document: leave it out, or name a .po, .xlf, .html..."
             )
         return None
-    languages = read_bundle(model.folder).languages
+    languages, pair = read_bundle(model.folder).languages, _pair(request, model)
+    languages = languages.of(pair) if pair else languages
     return Options.model_validate(
         {
             "source_language": languages.source,
@@ -408,10 +526,21 @@ def workers_of(settings: Settings, precision: str) -> Iterator[tuple[Workers, in
         yield InProcess(), settings.threads
 
 
+@dataclass
+class _Tracked:
+    """Report, files and tables for the MLflow run of a job."""
+
+    report: Report
+    files: dict[str, str] = field(default_factory=dict)
+    """Texts by the names of their files."""
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Rows of tables by the names of their files. MLflow shows them as tables."""
+
+
 @contextmanager
 def _tracked(
     request: TranslationRequest, model: Model, settings: Settings, warn: Callable[[str], None]
-) -> Iterator[Report]:
+) -> Iterator[_Tracked]:
     """Log an MLflow run around the block, which fills the report."""
     settings.prepare()
     from flows.tracking.mlflow_tracker import Tracker, open_database
@@ -424,13 +553,19 @@ def _tracked(
     open_database(settings.mlflow_tracking_uri)
     tracker = Tracker(settings.mlflow_tracking_uri, EXPERIMENT, settings.model_files, warn)
     params = report | {"source": request.source, "column": request.column, "prefix_column": request.prefix_column}
+    params |= {"to": request.to, "to_column": request.to_column} if request.to or request.to_column else {}
     params |= {"glossary": request.glossary, "keep_terms": request.keep_terms}
+    params |= {"shadow": request.shadow, "share": request.share if request.shadow else "", "review": request.review}
     params |= {"beam_size": request.beam_size or "the model's", "overrides": " ".join(request.overrides)}
     run = tracker.start(Path(request.target).name, {"nmt.job": request.job or f"{request.target}.job"}, params)
     error: BaseException | None = None
+    tracked = _Tracked(report)
     try:
-        yield report
+        yield tracked
         tracker.metrics(run, reports.metrics(report))
+        tracker.tables(run, tracked.tables)
+        for file, text in tracked.files.items():
+            tracker.text(run, text, file)
         tracker.text(run, reports.markdown(f"translated {request.source}", report), "report.md")
     except BaseException as raised:
         error = raised

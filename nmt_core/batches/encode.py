@@ -7,6 +7,9 @@ With `encode.subword_sampling` the training text is segmented at random `encode.
 holds the number of its segmentation, and each epoch reads one segmentation (`plan.py`). The dev set is segmented as
 text is in translation.
 
+In text of many pairs of languages, the id of the token that names the target language begins the source or the target.
+It counts in lengths, and is linked with nothing.
+
 With `encode.alignments`, an aligner is learned first, and each target token of the training text is linked with a
 source token (`word_alignment.py`).
 """
@@ -24,7 +27,7 @@ from nmt_core.batches.lengths import LengthBin, PairCounts, count_sizes, histogr
 from nmt_core.batches.pair_encoder import PairEncoder, encoder_of
 from nmt_core.batches.shards import DEV_FILE
 from nmt_core.batches.word_alignment import learn_aligner
-from nmt_core.config import SIDES, EncodeConfig, PipelineConfig
+from nmt_core.config import SIDES, TOKEN_COLUMNS, EncodeConfig, PipelineConfig
 from nmt_core.corpus.shard import DROPPED_COLUMNS
 from nmt_core.errors import ConfigError, StageError
 from nmt_core.stages.stage import Inputs, Job, StageReport, require_sum
@@ -219,7 +222,8 @@ def encode_shard(task: ShardTask) -> Encoded:
     """Encode the rows of a task, and write both files."""
     encoder = encoder_of(task.tokenizers, task.aligner)
     shards = [pl.scan_parquet(shard, glob=False) for shard in task.text]  # other columns may differ between shards
-    text = pl.concat([shard.select(*SIDES, "corpus", "line") for shard in shards])
+    tokens = [name for name in TOKEN_COLUMNS.values() if name in shards[0].collect_schema()]
+    text = pl.concat([shard.select(*SIDES, "corpus", "line", *tokens) for shard in shards])
     found, dropped, buffer = Encoded(), [], pa.BufferOutputStream()
     with encoder.writer(buffer, task.sample) as writer:
         for start in range(0, task.rows, _CHUNK_PAIRS):

@@ -7,6 +7,7 @@ A bundle is a folder that a machine without this pipeline can use. It holds:
 - `spm.model`, or `spm.source.model` and `spm.target.model`.
 - `pretokenizers.json`, if text is cut before the tokenizer, or starts with a piece that the model needs.
 - `shortlist.npz` and two more graphs for each precision, if the model has a shortlist.
+- `profile.json`, histograms of the training text, which bundles of earlier versions lack.
 - `config.json`, which describes the model and holds the sha256 of all files above.
 - `search.json`, which is optional and holds the settings of the search with which the model was scored.
 """

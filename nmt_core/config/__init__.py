@@ -3,6 +3,7 @@
 Each section of a recipe is a module of the same name: `train.seed` is in train.py. The other modules are:
 
 - pipeline.py: the whole recipe, and the rules that hold between its sections
+- many_languages.py: the rules that hold with `languages.pairs`
 - filters.py: the options of `clean` that may differ between corpora
 - section.py: the base class of all sections
 - language_codes.py: ISO 639 codes of languages
@@ -26,8 +27,8 @@ from nmt_core.config.encode import EncodeConfig
 from nmt_core.config.evaluate import BuiltInMetric, EvaluateConfig, Kept, Metric, MustTranslate, Suite, SuiteKind
 from nmt_core.config.export import PRECISIONS, ExportConfig, Precision
 from nmt_core.config.filters import FilterConfig, FilterOverride
-from nmt_core.config.languages import OTHER_SIDE, SIDES, LanguagesConfig, Side
-from nmt_core.config.mix import MixConfig, MixRule
+from nmt_core.config.languages import OTHER_SIDE, SIDES, TOKEN_COLUMNS, LanguagesConfig, Side, reverse_of, tag_of
+from nmt_core.config.mix import MixConfig, MixRule, PairRule
 from nmt_core.config.model import ModelConfig, RnnConfig
 from nmt_core.config.pipeline import PipelineConfig
 from nmt_core.config.registry import MetricName, RegistryConfig, SignificanceTest
@@ -47,6 +48,7 @@ __all__ = [
     "PRECISIONS",
     "REVERSE",
     "SIDES",
+    "TOKEN_COLUMNS",
     "AugmentationConfig",
     "AugmentedPart",
     "AverageConfig",
@@ -72,6 +74,7 @@ __all__ = [
     "ModelConfig",
     "MonolingualCorpus",
     "MustTranslate",
+    "PairRule",
     "ParallelCorpus",
     "PipelineConfig",
     "Precision",
@@ -95,4 +98,6 @@ __all__ = [
     "TokenizerConfig",
     "ToyCorpusConfig",
     "TrainConfig",
+    "reverse_of",
+    "tag_of",
 ]

@@ -2,12 +2,13 @@
 
 import codecs
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from nmt_core.config.languages import Side
+from nmt_core.config.languages import Pair, Side, reverse_of
 from nmt_core.config.section import Section, Seed, later
 
 Sha256 = Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
@@ -30,8 +31,20 @@ def _is_charset(name: str) -> str:
     return name
 
 
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) and value else value
+
+
 Column = Annotated[str, BeforeValidator(_as_text)]
 Charset = Annotated[str, AfterValidator(_is_charset)]
+
+
+def name_of_set(corpus: str, pairs: Sequence[str], pair: str) -> str:
+    """Return the name of a dev or test set in one of the pairs of languages of its corpus, such as `news-en-de`.
+
+    The pair is at the end of the name. The name of the corpus may have its first pair there already.
+    """
+    return f"{corpus.removesuffix(f'-{pairs[0]}')}-{pair}"
 
 
 class ToyCorpusConfig(Section):
@@ -91,6 +104,13 @@ class ParallelCorpus(Section):
     """Way to tell the documents of a corpus apart: blank_lines (a line that is blank on both sides ends a document), or
     the column that holds the name of each pair's document, by its name or its number from 1. The number of the document
     is then stored with each pair, in the column `document`. Empty means that documents are not told apart."""
+    pairs: Annotated[tuple[Pair, ...], BeforeValidator(_as_list)] = later(())
+    """Pair of languages of the corpus, such as en-de, if `languages.pairs` names several. [en-de, de-en] serves both
+    directions from one copy of the text, whose source side is in the first language of the first pair. Empty means the
+    languages of the recipe."""
+    zero_shot: bool = later(False)
+    """True for a test set whose pair is not in `languages.pairs`: the model has learned both languages, but never saw
+    this pair. Such a set is scored, and the gate ignores it."""
     licence: str = ""
     """Licence of the text. Empty means the known licence of the address, or else `corpus.licence`. A change never
     retrains a model: the model card shows the current value, while `corpora.json` and the column `licence` of the
@@ -106,6 +126,15 @@ class ParallelCorpus(Section):
         if isinstance(value, dict) and not value.get("name") and value.get("address"):
             return value | {"name": re.sub(r"[^A-Za-z0-9._]+", "-", str(value["address"])).strip("-.")}
         return value
+
+    @model_validator(mode="after")
+    def _is_in_two_languages(self) -> "ParallelCorpus":
+        if len(self.pairs) > 1 and self.pairs[1:] != (reverse_of(self.pairs[0]),):
+            raise ValueError(
+                f"pairs=[{', '.join(self.pairs)}]: a corpus has one pair, or a pair and its reverse "
+                f"([{self.pairs[0]}, {reverse_of(self.pairs[0])}]): name a corpus for each other pair"
+            )
+        return self
 
     @model_validator(mode="after")
     def _says_where_it_is(self) -> "ParallelCorpus":

@@ -41,6 +41,8 @@ class MustTranslate(Section):
 
     source: Sentence
     """Sentence to translate."""
+    pair: str = later("", pattern="^([A-Za-z_0-9]+-[A-Za-z_0-9]+)?$")
+    """Pair of `languages.pairs` in which it is translated, such as en-de. Empty means the main pair."""
     contains: tuple[Sentence, ...] = ()
     """Texts, such as terms and names, all of which the translation must contain."""
     matches: Annotated[str, AfterValidator(_is_pattern)] = ""

@@ -1,8 +1,9 @@
 """`mix`: proportions in which the training corpora are used."""
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from nmt_core.config.section import Section, Seed
+from nmt_core.config.languages import Pair
+from nmt_core.config.section import Section, Seed, later
 
 
 class MixRule(Section):
@@ -19,14 +20,36 @@ class MixRule(Section):
     none."""
 
 
+class PairRule(Section):
+    """Weight and size limit of one pair of languages."""
+
+    pair: Pair
+    """Pair of `languages.pairs`."""
+    weight: float = Field(1.0, ge=0)
+    """Number of times that the pair is used for each time that an unweighted pair is. 0 leaves it out."""
+    max_pairs: int = Field(0, ge=0)
+    """Maximum number of sentence pairs to take, before weighting. 0 means all."""
+
+
 class MixConfig(Section):
     """Sampling of the training corpora."""
 
     temperature: float = Field(1.0, ge=1)
     """Sampling temperature: the share of a corpus is proportional to pairs^(1 / temperature). 1 leaves the sizes as
     they are. Higher values even them out, by sampling large corpora down and repeating small ones. The total number of
-    pairs stays the same."""
+    pairs stays the same. With `languages.pairs`, pairs of languages are evened out in place of corpora (Arivazhagan et
+    al. 2019, section 4), and 5 is usual."""
     corpora: tuple[MixRule, ...] = ()
     """Corpora that are weighted, limited in size or tagged. All others have weight 1 and no tag."""
+    pairs: tuple[PairRule, ...] = later(())
+    """Pairs of languages that are weighted or limited in size, in addition to the rules for corpora. All others have
+    weight 1."""
     seed: Seed = 1
     """Random seed of the sampling."""
+
+    @model_validator(mode="after")
+    def _names_each_pair_once(self) -> "MixConfig":
+        names = [rule.pair for rule in self.pairs]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"pairs has {twice[0]} twice: remove one of the two")
+        return self

@@ -13,6 +13,7 @@ from nmt_core.config.encode import EncodeConfig
 from nmt_core.config.evaluate import EvaluateConfig
 from nmt_core.config.export import ExportConfig
 from nmt_core.config.languages import LanguagesConfig
+from nmt_core.config.many_languages import problem_of_pairs
 from nmt_core.config.mix import MixConfig
 from nmt_core.config.model import ModelConfig
 from nmt_core.config.registry import MetricName, RegistryConfig
@@ -107,6 +108,12 @@ class PipelineConfig(Section):
             raise ValueError(
                 "tokenizer.vocabularies=separate leaves nothing to tie three ways: set model.tied_embeddings to two_way"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _has_text_for_each_pair(self) -> "PipelineConfig":
+        if problem := problem_of_pairs(self):
+            raise ValueError(problem)
         return self
 
     @model_validator(mode="after")

@@ -53,6 +53,13 @@ class RegistryConfig(Section):
     """Loss on a suite that is accepted, in points of `metric`. A challenger is refused only if the whole confidence
     interval of its loss is above this value."""
 
+    shadow: Literal["off", "if_measured", "required"] = later("off")
+    """Rule for real jobs of which the challenger translated a share (`nmt translate --shadow`). `if_measured`: it is
+    refused if significantly more of its translations than of the champion's have a bad status. `required`: it is also
+    refused before it has translated `shadow_lines` lines. `off`: jobs do not count."""
+    shadow_lines: int = later(1_000, ge=1)
+    """Number of lines of real jobs from which `shadow` judges a challenger."""
+
     @model_validator(mode="after")
     def _enough_samples(self) -> Self:
         if 2 / (self.samples + 1) >= self.significance:

@@ -40,6 +40,9 @@ class ScheduleConfig(Section):
     starts a retraining. Empty means never."""
     timezone: Annotated[str, AfterValidator(_is_timezone)] = "UTC"
     """Time zone of `cron` and `watch`, by its name in the IANA database."""
+    drifting_jobs: int = later(0, ge=0, le=1_000)
+    """Number of translation jobs with drift within seven days after which the recipe is retrained: jobs whose text
+    differs from the training text or from earlier jobs. Only flows of Prefect count. 0 means never."""
     overlap: Literal["skip", "queue"] = later("skip")
     """Treatment of a retraining that is due, or started by hand, while another one of the same recipe is running.
     "skip" cancels the new one. "queue" starts it when the other one has ended."""

@@ -9,6 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import polars as pl
@@ -22,7 +23,7 @@ from nmt_core.corpus.cleaning.thresholds import CleanRules, rules_for
 from nmt_core.corpus.duplicates import exact
 from nmt_core.corpus.funnel import CleanReport, Tally
 from nmt_core.corpus.held_out import decontaminate
-from nmt_core.corpus.index import MONOLINGUAL, CorpusIndex, StoredCorpus
+from nmt_core.corpus.index import MONOLINGUAL, CorpusIndex, Role, StoredCorpus
 from nmt_core.corpus.shard import JudgedShard, RawShard, finish_shard, judge_shard
 from nmt_core.errors import DataError, StageError, counted
 from nmt_core.stages.stage import Inputs, Job, require_sum
@@ -78,7 +79,11 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> CleanRep
         scorers.require_allowed(config.clean)
     if config.clean.identifier:
         identifiers.require_loadable(config.clean.identifier, config.clean.identifier_model)
-    for note in unchecked.notes(config.clean, config.languages):
+    pairs = config.languages.pairs or ("",)
+    of_pairs = [
+        unchecked.notes(config.clean, config.languages.of(pair) if pair else config.languages) for pair in pairs
+    ]
+    for note in dict.fromkeys(chain.from_iterable(of_pairs)):
         job.reporter.log(note)
     cleaning = _Cleaning(config, inputs, out, job)
     try:
@@ -129,7 +134,10 @@ class _Cleaning:
         models = self._learn_selection()
         rules = {
             name: replace(
-                rules_for(clean, languages, name), selection=models, word_lists=placed, sides=self._sides_of(name)
+                rules_for(clean, self._languages_of(name), name),
+                selection=models,
+                word_lists=placed,
+                sides=self._sides_of(name),
             )
             for name in (*self._names, *self._alone)
         }
@@ -141,7 +149,7 @@ class _Cleaning:
             judged.tally.add(tally)
         for name, judged in self._judged.items():
             problem = _swapped(judged, clean.max_swapped_share)
-            problem = problem or _in_another_language(judged, languages, clean)
+            problem = problem or _in_another_language(judged, self._languages_of(name), clean)
             if name not in self._skipped and problem:
                 self._skip(name, DataError(problem))
         if self._skipped.keys() >= set(self._names):
@@ -185,11 +193,16 @@ class _Cleaning:
             share = (number + 1) / len(tasks)
             self._job.reporter.progress(_COMPARED + (1 - _COMPARED) * share, 1, f"{total.kept.total():,} {unit} kept")
         notes = {name: "; ".join(self._notes[name]) for name in names if name in self._notes}
-        return total.report(self._skipped, _order(self._config), notes)
+        pairs = {name: ", ".join(self._judged[name].corpus.pairs) for name in names}
+        return total.report(self._skipped, _order(self._config), notes, pairs)
 
     def _shards(self, names: Sequence[str]) -> list[RawShard]:
         """Return the judged shards of the corpora that are not skipped, in the order of the recipe and its lines."""
         return [shard for name in names if name not in self._skipped for shard in self._judged[name].shards]
+
+    def _languages_of(self, name: str) -> LanguagesConfig:
+        """Return the source and the target language of a corpus."""
+        return self._judged[name].corpus.languages_in(self._config.languages)
 
     def _sides_of(self, name: str) -> tuple[Side, ...]:
         """Return the sides of a corpus that are checked."""
@@ -229,6 +242,7 @@ class _Cleaning:
                         position=position,
                         held_out=held_out,
                         rules=rules[name],
+                        pair=next(iter(self._judged[name].corpus.pairs), ""),
                     )
                     number += 1
                     pairs_read += pairs.height
@@ -258,10 +272,17 @@ class _Cleaning:
             yield waiting
 
     def _held_out(self) -> pl.DataFrame:
-        """Return all dev and test text: columns name, source, target."""
+        """Return all dev and test text: columns name, source, target, and the pair of languages if there are many."""
+        pair_of = {(corpus.role, corpus.name): corpus.pairs[:1] for corpus in self._index.corpora}
+        roles: tuple[Role, Role] = ("dev", "test")
         sets = [
-            pairs.select(pl.lit(f"{role}/{name}").alias("name"), "source", "target")
-            for role in ("dev", "test")
+            pairs.select(
+                pl.lit(f"{role}/{name}").alias("name"),
+                "source",
+                "target",
+                *(pl.lit(pair).alias("pair") for pair in pair_of[role, name]),
+            )
+            for role in roles
             for name, pairs in reading.held_out_sets(self._download, role, self._config.languages).items()
         ]
         return pl.concat(sets) if sets else pl.DataFrame(schema=dict.fromkeys(("name", "source", "target"), pl.String))

@@ -18,7 +18,7 @@ from nmt_core.corpus.fetching.progress import TransferProgress
 from nmt_core.corpus.fetching.resolvers import RESOLVERS, Question
 from nmt_core.corpus.fetching.supply import EarlierDownloads, Supply
 from nmt_core.corpus.index import INDEX, MONOLINGUAL, ROLES, CorpusIndex, Role, StoredCorpus, StoredFile, short_key
-from nmt_core.corpus.sources import Corpus, columns_of, corpora_of, label_of, resolve, roles_of
+from nmt_core.corpus.sources import Corpus, columns_of, corpora_of, label_of, languages_of, resolve, roles_of
 from nmt_core.errors import DataError, StageError
 from nmt_core.stages.stage import Inputs, Job, StageReport
 from nmt_core.store.digests import sha256_of
@@ -92,7 +92,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Download
         made = toy.generate(pairs=rules.pairs, seed=rules.seed, held_out=rules.held_out)
         planted = made.dirt
         corpora = [
-            _store_toy(role, pairs, config.corpus.licence, out)
+            _store_toy(role, pairs, config, out)
             for role, pairs in zip(ROLES, (made.train, made.dev, made.test), strict=True)
         ]
     else:
@@ -221,18 +221,20 @@ class _Download:
             target_column=target_column or resolution.target_column,
             encoding=corpus.encoding,
             documents="" if isinstance(corpus, MonolingualCorpus) else corpus.documents,
+            pairs=() if isinstance(corpus, MonolingualCorpus) else corpus.pairs,
         )
 
     def _resolve(self, corpus: Corpus) -> tuple[Resolution, str]:
         """Return the files of a corpus, and its key in the lock file if a short address led to them."""
+        languages = languages_of(corpus, self.config.languages)
         try:
-            if resolution := resolve(corpus, self.config.languages):
+            if resolution := resolve(corpus, languages):
                 return resolution, ""
-            key = short_key(corpus.address, self.config.languages)
+            key = short_key(corpus.address, languages)
             known = self.supply.lock.files_of(key)
             ask = None if self.config.corpus.offline else self.fetcher.json
             others = tuple(other.address for _, other in self.named)
-            question = Question(corpus.address, self.config.languages, known, corpus.sha256, others, ask)
+            question = Question(corpus.address, languages, known, corpus.sha256, others, ask)
             resolution = RESOLVERS[scheme_of(corpus.address)](question)
             if isinstance(corpus, MonolingualCorpus):
                 resolution = only(corpus.side, resolution)
@@ -282,7 +284,7 @@ def _places(files: tuple[RequestedFile, ...], stem: Path) -> list[tuple[Requeste
     return places
 
 
-def _store_toy(role: Role, pairs: list[tuple[str, str]], licence: str, out: Path) -> StoredCorpus:
+def _store_toy(role: Role, pairs: list[tuple[str, str]], config: PipelineConfig, out: Path) -> StoredCorpus:
     (out / role).mkdir(exist_ok=True)
     files = []
     for position, side in enumerate(SIDES):
@@ -292,6 +294,5 @@ def _store_toy(role: Role, pairs: list[tuple[str, str]], licence: str, out: Path
         size = path.stat().st_size
         files.append(StoredFile(file=name, sha256=sha256, bytes=size, address="nmt_core.corpus.toy", side=side))
     unknown = {"citation": "", "known_licence": "", "known_citation": "", "url": ""}
-    return StoredCorpus.model_validate(
-        {"role": role, "name": "toy", "licence": licence, "files": tuple(files), **unknown}
-    )
+    known = {"licence": config.corpus.licence, "files": tuple(files), "pairs": config.languages.pairs}
+    return StoredCorpus.model_validate({"role": role, "name": "toy", **known, **unknown})

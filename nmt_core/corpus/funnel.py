@@ -5,14 +5,16 @@ place, so they cover a whole corpus, not only its first lines, and are the same 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
+from nmt_core.config.section import later
 from nmt_core.stages.stage import StageReport
 
 _SAMPLES_PER_REASON = 10
@@ -52,6 +54,8 @@ class FunnelRow(BaseModel):
     pairs: int
     share: float
     """Share of the pairs that were read from this corpus."""
+    pair: str = later("")
+    """Pair of languages of the corpus, or both directions. Empty means the recipe's only pair."""
 
 
 class HistogramRow(BaseModel):
@@ -190,8 +194,21 @@ class Tally:
         both = [*self.samples.get(reason, []), *samples]
         self.samples[reason] = sorted(both, key=lambda ranked: ranked[0])[:_SAMPLES_PER_REASON]
 
-    def report(self, skipped: dict[str, str], order: Sequence[str], notes: dict[str, str] | None = None) -> CleanReport:
-        """Return the report. `order` lists the reasons in the order of their filters, for the funnel."""
+    def report(
+        self,
+        skipped: dict[str, str],
+        order: Sequence[str],
+        notes: dict[str, str] | None = None,
+        pairs: Mapping[str, str] = MappingProxyType({}),
+    ) -> CleanReport:
+        """Return the report.
+
+        Args:
+            skipped: reason why a corpus was left out, by its name.
+            order: reasons in the order of their filters, for the funnel.
+            notes: facts about how a corpus was read, by its name.
+            pairs: pair of languages of each corpus, by its name.
+        """
         reasons: Counter[str] = Counter()
         for (_, reason), count in self.dropped.items():
             reasons[reason] += count
@@ -205,7 +222,7 @@ class Tally:
             skipped=skipped,
             notes=notes or {},
             repaired=self.repaired,
-            funnel=self._funnel(order),
+            funnel=self._funnel(order, pairs),
             source_languages=_shown(self.source_languages),
             target_languages=_shown(self.target_languages),
             histograms=[
@@ -221,7 +238,7 @@ class Tally:
             ],
         )
 
-    def _funnel(self, order: Sequence[str]) -> list[FunnelRow]:
+    def _funnel(self, order: Sequence[str], pairs: Mapping[str, str]) -> list[FunnelRow]:
         rows = []
         position = {reason: number for number, reason in enumerate(order)}
         for corpus, read in self.read.items():
@@ -229,7 +246,13 @@ class Tally:
             steps = sorted(taken, key=lambda reason: (position.get(reason, -1), reason))
             counts = [("read", read), *((reason, taken[reason]) for reason in steps), ("kept", self.kept[corpus])]
             rows += [
-                FunnelRow(corpus=corpus, reason=reason, pairs=count, share=round(count / read, 4))
+                FunnelRow(
+                    corpus=corpus,
+                    reason=reason,
+                    pairs=count,
+                    share=round(count / read, 4),
+                    pair=pairs.get(corpus, ""),
+                )
                 for reason, count in counts
             ]
         return rows

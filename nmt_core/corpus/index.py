@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nmt_core.config import CorpusConfig, LanguagesConfig, MonolingualCorpus, ParallelCorpus, Side
+from nmt_core.config.section import later
 from nmt_core.errors import DataError
 from nmt_core.formats import FileSide
 from nmt_core.store.artifacts import Artifact
@@ -59,6 +60,12 @@ class StoredCorpus(BaseModel):
     target_column: str = ""
     encoding: str = ""
     documents: str = ""
+    pairs: tuple[str, ...] = later(())
+    """Pairs of languages that the text serves, the direction of the files first. Empty means the recipe's only pair."""
+
+    def languages_in(self, languages: LanguagesConfig) -> LanguagesConfig:
+        """Return the source and the target language of the files, given the languages of the recipe."""
+        return languages.of(self.pairs[0]) if self.pairs else languages
 
     @property
     def side(self) -> Side:

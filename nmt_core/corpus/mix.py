@@ -5,15 +5,19 @@ A corpus of n pairs (after its cap) gets a share in proportion to weight * n^(1 
 corpora are sampled down, small ones up. A rate of 2.3 means that each pair appears twice, and three of ten pairs a
 third time. A rate of 0.4 means that six of ten pairs are left out and listed. The draw depends on a hash of seed,
 corpus and line, and not on shards or workers.
+
+With many pairs of languages, the temperature evens out the pairs instead, by the number of sentence pairs that each has
+after caps and weights of corpora (Arivazhagan et al. 2019, section 4). Within a pair, corpora keep their proportions.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
 
-from nmt_core.config import MixConfig, MixRule
+from nmt_core.config import MixConfig, MixRule, PairRule
 from nmt_core.corpus import normalize
 from nmt_core.execution.pool import Workers
 from nmt_core.store import storage
@@ -42,14 +46,30 @@ class Rate:
         return self == Rate()
 
 
-def rates(config: MixConfig, shards: Sequence[str], workers: Workers) -> dict[str, Rate]:
-    """Return the rate of each corpus in the shards (columns corpus, line)."""
+Directions = Mapping[str, Sequence[str]]
+"""Pairs of languages that each corpus serves, by its name. Empty means the recipe's only pair."""
+
+
+def rates(
+    config: MixConfig, shards: Sequence[str], workers: Workers, directions: Directions = MappingProxyType({})
+) -> dict[str, Rate]:
+    """Return the rate of each corpus in the shards (columns corpus, line).
+
+    With many pairs of languages, return the rate of each corpus in each pair, by `key_of`.
+    """
     counts: dict[str, np.ndarray] = {}
     capped = frozenset(rule.corpus for rule in config.corpora if rule.max_pairs)
+    limited = {rule.pair for rule in config.pairs if rule.max_pairs}
+    capped |= {corpus for corpus, pairs in directions.items() if limited.intersection(pairs)}
     for bins_by_corpus in workers.map(_count, [(shard, config.seed, capped) for shard in shards]):
         for corpus, bins in bins_by_corpus.items():
             counts[corpus] = counts.get(corpus, 0) + bins
-    return rates_of(counts, config)
+    return rates_of_pairs(counts, config, directions) if directions else rates_of(counts, config)
+
+
+def key_of(corpus: str, pair: str) -> str:
+    """Return the key of a corpus in one of its pairs of languages. Names of corpora contain no space."""
+    return f"{corpus} {pair}"
 
 
 def rates_of(counts: Mapping[str, np.ndarray], config: MixConfig) -> dict[str, Rate]:
@@ -70,15 +90,53 @@ def rates_of(counts: Mapping[str, np.ndarray], config: MixConfig) -> dict[str, R
     }
 
 
-def mixed(pairs: pl.DataFrame, rates_by_corpus: Mapping[str, Rate], seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+def rates_of_pairs(counts: Mapping[str, np.ndarray], config: MixConfig, directions: Directions) -> dict[str, Rate]:
+    """Return the rate of each corpus in each pair of languages, by `key_of`, given its pairs as for `rates_of`."""
+    rules = {corpus: MixRule(corpus=corpus) for corpus in counts} | {rule.corpus: rule for rule in config.corpora}
+    corpora_of: dict[str, list[str]] = {}
+    for corpus in counts:
+        for pair in directions[corpus]:
+            corpora_of.setdefault(pair, []).append(corpus)
+    pair_rules = {pair: PairRule(pair=pair) for pair in corpora_of} | {rule.pair: rule for rule in config.pairs}
+    under, sizes = dict[str, int](), dict[str, float]()
+    for pair, corpora in corpora_of.items():
+        caps = {corpus: _under_cap(counts[corpus], rules[corpus].max_pairs) for corpus in corpora}
+        if most := pair_rules[pair].max_pairs:
+            left = sum(np.where(np.arange(_NO_CAP) < caps[corpus], counts[corpus], 0) for corpus in corpora)
+            limit = _under_cap(np.asarray(left), most)
+            caps = {corpus: min(cap, limit) for corpus, cap in caps.items()}
+        under |= {key_of(corpus, pair): cap for corpus, cap in caps.items()}
+        sizes[pair] = sum(int(counts[corpus][:cap].sum()) * rules[corpus].weight for corpus, cap in caps.items())
+    gains = {pair: size ** (1 / config.temperature - 1) for pair, size in sizes.items() if size}
+    weighted = {pair: sizes[pair] * pair_rules[pair].weight for pair in gains}
+    evened_out = sum(weighted[pair] * gain for pair, gain in gains.items())
+    scale = sum(weighted.values()) / evened_out if evened_out else 1.0
+    return {
+        key_of(corpus, pair): Rate(
+            rules[corpus].weight * pair_rules[pair].weight * gains.get(pair, 1.0) * scale,
+            under[key_of(corpus, pair)],
+            rules[corpus].tag,
+        )
+        for pair, corpora in corpora_of.items()
+        for corpus in corpora
+    }
+
+
+def mixed(
+    pairs: pl.DataFrame, rates_by_corpus: Mapping[str, Rate], seed: int, by: str = "corpus"
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the pairs to train on, with repeated pairs in adjacent rows, and the pairs that are not drawn.
 
-    `pairs` has the columns source, target, corpus and line. Any other columns are passed through.
+    Args:
+        pairs: columns source, target, corpus and line. Any other columns are passed through.
+        rates_by_corpus: rate of each value of the column `by`.
+        seed: seed of the draw.
+        by: column that decides the rate.
     """
     names = list(rates_by_corpus)
 
     def of_corpus(values: Sequence[float | int | str], dtype: type[pl.DataType]) -> pl.Expr:
-        return pl.col("corpus").replace_strict(names, list(values), return_dtype=dtype)
+        return pl.col(by).replace_strict(names, list(values), return_dtype=dtype)
 
     draw = _draw(seed)
     times = of_corpus([rate.times for rate in rates_by_corpus.values()], pl.Float64)

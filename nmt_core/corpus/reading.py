@@ -1,6 +1,6 @@
 """Read the text of a download artifact: training corpora as a stream of rows, dev and test sets as whole tables."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
@@ -11,6 +11,9 @@ from nmt_core.corpus.index import MONOLINGUAL, CorpusIndex, Role, StoredCorpus
 from nmt_core.errors import DataError
 from nmt_core.formats.rows import DOCUMENT_END
 from nmt_core.store.artifacts import Artifact
+
+SWAPPED = {"source": "target", "target": "source"}
+"""New name of each side where a pair is read in the other direction."""
 
 
 def rows(
@@ -29,6 +32,7 @@ def rows(
     Raises:
         DataError: a file is damaged or of the wrong kind. Some rows may have been yielded before.
     """
+    languages = corpus.languages_in(languages)
     files = [formats.TextFile(download.path / file.file, file.side, file.member) for file in corpus.files]
     layout = formats.Layout(
         source_language=languages.tag("source"),
@@ -50,6 +54,17 @@ def rows(
     except DataError as error:  # it names copies in the artifact, but users know a corpus by its address
         addresses = ", ".join(dict.fromkeys(file.address for file in corpus.files))
         raise DataError(f"corpus {corpus.name} ({addresses}): {error}") from None
+
+
+def in_each_direction(pairs: pl.DataFrame, directions: Sequence[str]) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield the rows of a corpus in each of its pairs of languages, with the pair.
+
+    Args:
+        pairs: rows in the direction of the files (columns source, target and others).
+        directions: pairs of languages, the direction of the files first and then its reverse, if it has one.
+    """
+    for number, pair in enumerate(directions):
+        yield pair, pairs.rename(SWAPPED).select(pairs.columns) if number else pairs
 
 
 def held_out_sets(download: Artifact, role: Role, languages: LanguagesConfig) -> dict[str, pl.DataFrame]:

@@ -52,8 +52,12 @@ class RawShard:
     position: int
     """Number of the corpus in the recipe, from 0."""
     held_out: str
-    """Address of the pairs of all dev and test sets: columns name, source, target. Other pairs have another address."""
+    """Address of the pairs of all dev and test sets: columns name, source, target, and pair if there are many pairs of
+    languages. Other text has another address."""
     rules: CleanRules
+    pair: str = ""
+    """Pair of languages of the corpus. Pairs of sentences are compared with others of the same pair of languages only.
+    Empty means the recipe's only pair."""
 
 
 def judge_shard(shard: RawShard) -> tuple[RawShard, Tally]:
@@ -137,7 +141,16 @@ def _judged(raw: pl.LazyFrame, shard: RawShard) -> pl.LazyFrame:
             pair_key=_pair_key(clean.deduplicate),
             **({"score": pl.col("score_0")} if clean.prefer == "best" else {}),
         )
+        .with_columns(_apart(shard.pair))
     )
+
+
+def _apart(pair: str) -> list[pl.Expr]:
+    """Return the keys by which copies are found, changed so that no pair of languages has copies in another one."""
+    if not pair:
+        return []
+    salt = pl.select(normalize.hashed(pl.lit(pair))).item()
+    return [pl.col(key) ^ pl.lit(salt, pl.UInt64) for key in ("pair_key", "source_key", "target_key")]
 
 
 def _pair_key(mode: Literal["none", "exact", "normalised"]) -> pl.Expr:
@@ -154,7 +167,9 @@ def _held_out(pairs: str, clean: CleanConfig, languages: LanguagesConfig) -> dec
     """Prepare the held-out text. All shards use the same text, so a worker prepares it only once."""
     table = storage.read(pairs)
     sets = {str(name): rows for (name,), rows in table.group_by("name", maintain_order=True)}
-    return decontaminate.HeldOut(sets if clean.decontaminate else {}, clean, languages)
+    has_pairs = "pair" in table.columns
+    languages_of = {name: languages.of(str(rows["pair"][0])) for name, rows in sets.items()} if has_pairs else None
+    return decontaminate.HeldOut(sets if clean.decontaminate else {}, clean, languages, languages_of)
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,12 @@ def resolve(corpus: Corpus, languages: LanguagesConfig) -> Resolution | None:
     return resolve_alone(corpus) if isinstance(corpus, MonolingualCorpus) else resolve_here(corpus, languages)
 
 
+def languages_of(corpus: Corpus, languages: LanguagesConfig) -> LanguagesConfig:
+    """Return the source and the target language of a corpus, given the languages of the recipe."""
+    pairs = corpus.pairs if isinstance(corpus, ParallelCorpus) else ()
+    return languages.of(pairs[0]) if pairs else languages
+
+
 def columns_of(corpus: Corpus) -> tuple[str, str]:
     """Return the source and the target column that the recipe names."""
     if isinstance(corpus, ParallelCorpus):
@@ -70,6 +76,8 @@ def identity(config: PipelineConfig) -> Identity:
         "toy": corpus.toy.model_dump(mode="json") if corpus.toy else None,
         "on_bad_corpus": corpus.on_bad_corpus,
     }
+    if corpus.toy and config.languages.pairs:
+        values["pairs"] = list(config.languages.pairs)
     lock, mirror = Lockfile(corpus.lock), Mirror(corpus.mirror)
     for role in roles_of(corpus):
         values[role] = []
@@ -88,12 +96,15 @@ def _identity_of(files: Corpus, config: PipelineConfig, lock: Lockfile, mirror: 
     parts = dict(zip(("source_column", "target_column"), columns_of(files), strict=True))
     parts |= {name: getattr(files, name) for name in _READING if hasattr(files, name)}
     values: dict[str, Any] = {"name": files.name} | {name: part for name, part in parts.items() if part}
+    if isinstance(files, ParallelCorpus) and files.pairs:
+        values["pairs"] = list(files.pairs)
+    languages = languages_of(files, config.languages)
     try:
-        resolution = resolve(files, config.languages)
+        resolution = resolve(files, languages)
     except DataError as error:
         raise DataError(f"{label_of(files)}: {error}") from None
     if resolution is None:
-        key = short_key(files.address, config.languages)
+        key = short_key(files.address, languages)
         contents = [files.sha256] if files.sha256 else [lock.sha256(file) or file for file in lock.files_of(key)]
         return values | {"address": key, "files": contents}
     for file in resolution.files:

@@ -11,11 +11,14 @@ from pathlib import Path
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.config import SIDES, CleanConfig, LanguagesConfig, PipelineConfig
-from nmt_core.corpus import mix, normalize
+from nmt_core.config import SIDES, TOKEN_COLUMNS, CleanConfig, LanguagesConfig, PipelineConfig, tag_of
+from nmt_core.config.corpus import name_of_set
+from nmt_core.config.section import later
+from nmt_core.corpus import mix, normalize, reading
 from nmt_core.corpus.clean import MONOLINGUAL_FILES, TRAIN_FILES
 from nmt_core.corpus.held_out import decontaminate
 from nmt_core.corpus.held_out.carve import HeldOutPairs, carve, too_little
+from nmt_core.corpus.index import CorpusIndex
 from nmt_core.corpus.reading import held_out_sets
 from nmt_core.corpus.shard import DROPPED_COLUMNS, ROW_GROUP_PAIRS
 from nmt_core.errors import StageError, counted
@@ -44,6 +47,8 @@ class MixedCorpus(BaseModel):
     trained_on: int
     """Number of pairs in the training text, repetitions included."""
     tag: str
+    pair: str = later("")
+    """Pair of languages. Empty means the recipe's only pair."""
 
 
 class MonolingualSplit(BaseModel):
@@ -93,6 +98,8 @@ class _Shard:
     languages: LanguagesConfig
     rates: Mapping[str, mix.Rate]
     seed: int
+    directions: mix.Directions
+    """Pairs of languages that each corpus serves. Empty means the recipe's only pair."""
 
 
 @dataclass
@@ -100,7 +107,7 @@ class _Counts:
     """Counts of the pairs of one shard, or of many."""
 
     clean: Counter[str] = field(default_factory=Counter)
-    """Pairs that came in, by corpus."""
+    """Pairs that came in, by corpus. With many pairs of languages, by `mix.key_of`, as in `train`."""
     dropped: Counter[str] = field(default_factory=Counter)
     """Dropped pairs, by reason."""
     leaked: Counter[str] = field(default_factory=Counter)
@@ -140,6 +147,9 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SplitRep
 
     Monolingual text becomes `monolingual-NNNNN.parquet`, without sentences of dev and test text.
 
+    With many pairs of languages, a row has its pair, and the token that names its target language in the column
+    `source_token` or `target_token`. Text that serves both directions is written in both.
+
     Dev and test text named in the recipe is used unaltered. If the recipe names none, it is taken out of the clean
     text. Corpora that are tagged or have a weight of 0 are avoided unless there are no others. Pairs that share a
     sentence with it, or a run of words as defined by `clean`, are dropped. The training text is weighted, capped and
@@ -150,15 +160,17 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SplitRep
         StageError: there is too little text to take some out, or nothing is left to train on.
     """
     devs, tests = (held_out_sets(inputs["download"], role, config.languages) for role in ("dev", "test"))
+    index = CorpusIndex.of(inputs["download"])
+    directions = {corpus.name: corpus.pairs for corpus in index.of_role("train") if corpus.pairs}
     shards = [str(path) for path in sorted(inputs["clean"].path.glob(TRAIN_FILES))]
     sizes = (0 if tests else config.split.test_pairs, 0 if devs else config.split.dev_pairs)
-    rates = mix.rates(config.mix, shards, job.workers)
+    rates = mix.rates(config.mix, shards, job.workers, directions)
     genuine = [name for name, rate in rates.items() if rate.times and not rate.tag]  # not made by a model
     carved = (
         carve(shards, sizes, config.split.seed, job.workers, genuine, _codes(config.languages)) if any(sizes) else None
     )
     alone = [str(path) for path in sorted(inputs["clean"].path.glob(MONOLINGUAL_FILES))]
-    total = _split(shards, alone, carved, rates, config, out, job)
+    total = _split(shards, alone, carved, (rates, directions), config, out, job)
     became = {"trained on": total.trained_on, "taken out": sum(sizes), "dropped": total.dropped.total()}
     require_sum("split", total.clean.total(), became)
     monolingual = _report_alone(total) if alone else None
@@ -169,8 +181,21 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SplitRep
         devs, tests = devs or {CARVED: carved.dev}, tests or {CARVED: carved.test}
     if not total.train:
         raise StageError("split: the mix draws no pair: raise the weights in mix.corpora")
-    dev = pl.concat([corpus.select(SIDES) for corpus in devs.values()])
-    _write_held_out(dev, tests, out)
+    if directions:
+        dev, tests = _write_many_held_out(index, devs, tests, config.languages, out)
+    else:
+        dev = pl.concat([corpus.select(SIDES) for corpus in devs.values()])
+        _write_held_out(dev, tests, out)
+    return _report(total, rates, dev, tests, monolingual)
+
+
+def _report(
+    total: "_Counts",
+    rates: Mapping[str, mix.Rate],
+    dev: pl.DataFrame,
+    tests: Mapping[str, pl.DataFrame],
+    monolingual: MonolingualSplit | None,
+) -> SplitReport:
     return SplitReport(
         items_in=total.clean.total(),
         items_out=total.train.total(),
@@ -181,11 +206,12 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SplitRep
         held_out=dict(sorted(total.leaked.items())),
         mix=[
             MixedCorpus(
-                corpus=name,
+                corpus=name.partition(" ")[0],
                 clean=total.clean[name],
                 times=rate.times,
                 trained_on=total.train[name],
                 tag=rate.tag,
+                pair=name.partition(" ")[2],
             )
             for name, rate in rates.items()
         ],
@@ -204,7 +230,7 @@ def _split(
     shards: Sequence[str],
     alone: Sequence[str],
     carved: HeldOutPairs | None,
-    rates: Mapping[str, mix.Rate],
+    mixing: tuple[Mapping[str, mix.Rate], mix.Directions],
     config: PipelineConfig,
     out: Path,
     job: Job,
@@ -225,8 +251,9 @@ def _split(
                 held_out=held_out,
                 rules=config.clean,
                 languages=config.languages,
-                rates=rates,
+                rates=mixing[0],
                 seed=config.mix.seed,
+                directions=mixing[1],
             )
             for number, shard in enumerate(shards)
         ]
@@ -258,6 +285,57 @@ def _write_held_out(dev: pl.DataFrame, tests: Mapping[str, pl.DataFrame], out: P
     (out / SPLITS).write_text(json.dumps({"dev": DEV, "tests": files}, indent=1), encoding="utf-8")
 
 
+def _write_many_held_out(
+    index: CorpusIndex,
+    devs: Mapping[str, pl.DataFrame],
+    tests: Mapping[str, pl.DataFrame],
+    languages: LanguagesConfig,
+    out: Path,
+) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
+    """Write dev and test text of many pairs of languages, and return it.
+
+    The dev set holds the text of all pairs, each row with its pair and its token. A test set is in one pair.
+    """
+    directed = {
+        (corpus.role, name_of_set(corpus.name, corpus.pairs, pair)): (pair, rows)
+        for role, sets in (("dev", devs), ("test", tests))
+        for corpus in index.corpora
+        if corpus.role == role
+        for pair, rows in reading.in_each_direction(sets[corpus.name], corpus.pairs)
+    }
+    dev = pl.concat(
+        [
+            rows.select(*SIDES, pl.lit(pair).alias("pair")).with_columns(_token(languages))
+            for (role, _), (pair, rows) in directed.items()
+            if role == "dev"
+        ]
+    )
+    pairs = {name: pair for (role, name), (pair, _) in directed.items() if role == "test"}
+    sets = {name: rows for (role, name), (_, rows) in directed.items() if role == "test"}
+    _write_held_out(dev, sets, out)
+    content = json.loads((out / SPLITS).read_text(encoding="utf-8"))
+    unseen = [name for name, pair in pairs.items() if pair not in languages.pairs]
+    content |= {"pairs": pairs, "zero_shot": unseen}
+    (out / SPLITS).write_text(json.dumps(content, indent=1), encoding="utf-8")
+    return dev, sets
+
+
+def _token(languages: LanguagesConfig) -> pl.Expr:
+    """Return the token that names the target language of each row, as a column such as `source_token`."""
+    tokens = {pair: tag_of(pair.split("-")[1]) for pair in languages.known_pairs}
+    return pl.col("pair").replace_strict(tokens, return_dtype=pl.String).alias(TOKEN_COLUMNS[languages.tag_side])
+
+
+def _in_all_directions(pairs: pl.DataFrame, directions: mix.Directions) -> pl.DataFrame:
+    """Return the rows of a shard in each pair of languages of their corpus, with the columns pair and mixed_as."""
+    parts = [
+        rows.with_columns(pair=pl.lit(pair), mixed_as=pl.lit(mix.key_of(corpus, pair)))
+        for (corpus,), part in pairs.group_by("corpus", maintain_order=True)
+        for pair, rows in reading.in_each_direction(part, directions[corpus])
+    ]
+    return pl.concat(parts)
+
+
 @functools.lru_cache(maxsize=2)
 def _held_out(url: str) -> HeldOutPairs:
     """Read the held-out pairs. All shards use the same pairs, so a worker reads them only once."""
@@ -275,6 +353,8 @@ def _leaks(url: str, rules: CleanConfig, languages: LanguagesConfig) -> decontam
 
 def _split_shard(shard: _Shard) -> _Counts:
     """Write one shard."""
+    if shard.directions:
+        return _split_directed(shard)
     pairs = storage.read(shard.clean)
     train, sharing = (
         _held_out(shard.held_out).part(pairs, _codes(shard.languages)) if shard.held_out else (pairs, pairs.clear())
@@ -305,6 +385,22 @@ def _split_shard(shard: _Shard) -> _Counts:
         leaked=_counts(leaking["set"]),
         train=_counts(train["corpus"]),
         trained_on=train.select("corpus", "line").n_unique(),
+    )
+
+
+def _split_directed(shard: _Shard) -> _Counts:
+    """Write one shard in all its pairs of languages. No text was taken out of it."""
+    pairs = _in_all_directions(storage.read(shard.clean), shard.directions)
+    train, not_drawn = mix.mixed(pairs, shard.rates, shard.seed, by="mixed_as")
+    written = train.drop("mixed_as").with_columns(_token(shard.languages))
+    storage.write(written, shard.train, row_group_pairs=ROW_GROUP_PAIRS)
+    dropped = not_drawn.with_columns(reason=pl.lit(mix.NOT_DRAWN), value="pair").select(DROPPED_COLUMNS)
+    storage.write(dropped, shard.dropped)
+    return _Counts(
+        clean=_counts(pairs["mixed_as"]),
+        dropped=_counts(dropped["reason"]),
+        train=_counts(train["mixed_as"]),
+        trained_on=train.select("mixed_as", "line").n_unique(),
     )
 
 

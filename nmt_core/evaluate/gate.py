@@ -125,9 +125,9 @@ def sentences(
         unread: reason why an existing champion has no translations.
     """
     checks = []
-    for kind in dict.fromkeys(one.kind for one in challenger):
-        own = [one for one in challenger if one.kind == kind]
-        old = [one for one in champion or () if one.kind == kind]
+    for kind, pair in dict.fromkeys((one.kind, one.pair) for one in challenger):
+        own = [one for one in challenger if (one.kind, one.pair) == (kind, pair)]
+        old = [one for one in champion or () if (one.kind, one.pair) == (kind, pair)]
         kept, before = (sum(not one.problem for one in group) for group in (own, old))
         if kind != "recipe" and registry.built_in_sentences == "off":
             continue
@@ -141,6 +141,7 @@ def sentences(
         why += f"; {examples}" if wrong and (absolute or not passed) else ""
         why += f"; {_ASK_FOR_LESS}" if kind != "recipe" and absolute and not passed else ""
         what = "the recipe's must-translate sentences" if kind == "recipe" else f"{kind} are copied"
+        what += f" ({pair})" if pair else ""
         checks.append(
             Check(
                 kind="sentences",

@@ -80,7 +80,7 @@ class GateJudge:
     Args:
         name: BLEU, chrF, chrF++, or the name of a metric of `evaluate.metrics`.
         config: the metrics.
-        target_language: ISO 639 code.
+        target_language: ISO 639 code of the target language of test sets that name no pair of languages.
         allow_code: False if recipes may not name programs (NMT_ALLOW_CODE).
     """
 
@@ -103,12 +103,13 @@ class GateJudge:
             ConfigError: the vocabulary of spBLEU is missing.
             ProgramError: the program fails, or is not allowed.
         """
+        target = test.target_language(self._target_language)
         if self._metric is None:
-            return SentenceStatistics(cast(MetricName, self.name), hypotheses, test.references, self._target_language)
+            return SentenceStatistics(cast(MetricName, self.name), hypotheses, test.references, target)
         if evaluated and self._metric.command and (numbers := _stored(self._metric, test, hypotheses, evaluated)):
             return ProgramStatistics(self._metric, numbers)
         texts = test.sources, hypotheses, test.references
-        return statistics_of(self._metric, *texts, self._target_language, allow_code=self._allow_code)
+        return statistics_of(self._metric, *texts, target, allow_code=self._allow_code)
 
 
 def _stored(metric: Metric, test: TestSet, hypotheses: Sequence[str], evaluated: Artifact) -> list[float] | None:

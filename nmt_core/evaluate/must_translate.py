@@ -12,6 +12,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import SIDES, CleanConfig, EvaluateConfig, Kept, LanguagesConfig, MustTranslate
+from nmt_core.config.section import later
 from nmt_core.corpus import normalize
 from nmt_core.corpus.cleaning.filters import agreement
 from nmt_core.corpus.cleaning.thresholds import rules_for
@@ -46,29 +47,41 @@ class SentenceCheck(BaseModel):
     kind: SentenceKind
     source: str
     translation: str
+    pair: str = later("")
+    """Pair of languages. Empty means the only pair of the recipe."""
     problem: str
     """Problem of the translation. Empty means that it is right."""
 
 
-def sentences(config: EvaluateConfig) -> list[tuple[SentenceKind, MustTranslate]]:
-    """Return the sentences of the recipe, followed by the built-in ones."""
-    own: list[tuple[SentenceKind, MustTranslate]] = [("recipe", sentence) for sentence in config.must_translate]
+def sentences(config: EvaluateConfig, pairs: Sequence[str] = ()) -> list[tuple[SentenceKind, MustTranslate]]:
+    """Return the sentences of the recipe, followed by the built-in ones in each of its pairs of languages."""
+    main = pairs[0] if pairs else ""
+    own: list[tuple[SentenceKind, MustTranslate]] = [
+        ("recipe", sentence.model_copy(update={"pair": sentence.pair or main})) for sentence in config.must_translate
+    ]
     return own + [
-        (kind, MustTranslate(source=source, keep=(kept,)))
+        (kind, MustTranslate(source=source, pair=pair, keep=(kept,)))
+        for pair in pairs or ("",)
         for kind, (kept, sources) in _BUILT_IN.items()
         for source in sources
     ]
 
 
 def check(config: EvaluateConfig, translations: Sequence[str], languages: LanguagesConfig) -> list[SentenceCheck]:
-    """Check the translations of `sentences(config)`, one for each sentence."""
-    expected = sentences(config)
-    unlike = _unlike([sentence.source for _, sentence in expected], translations, languages)
+    """Check the translations of `sentences(config, languages.pairs)`, one for each sentence."""
+    expected = sentences(config, languages.pairs)
+    unlike: list[dict[Kept, str]] = [{} for _ in expected]
+    for pair in dict.fromkeys(sentence.pair for _, sentence in expected):
+        places = [place for place, (_, sentence) in enumerate(expected) if sentence.pair == pair]
+        texts = [expected[place][1].source for place in places], [translations[place] for place in places]
+        for place, changed in zip(places, _unlike(*texts, languages.of(pair) if pair else languages), strict=True):
+            unlike[place] = changed
     return [
         SentenceCheck(
             kind=kind,
             source=sentence.source,
             translation=translation,
+            pair=sentence.pair,
             problem="; ".join(
                 [*_missing(sentence, translation), *(changed[kept] for kept in sentence.keep if kept in changed)]
             ),

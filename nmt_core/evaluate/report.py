@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import PipelineConfig
+from nmt_core.config.section import later
 from nmt_core.evaluate import must_translate
 from nmt_core.evaluate.by_length import by_length
 from nmt_core.evaluate.further_scores import further_scores, translate_known, unknown_in_references
@@ -18,7 +19,7 @@ from nmt_core.evaluate.sentences import write_translations
 from nmt_core.evaluate.significance import scores_with_intervals
 from nmt_core.evaluate.suite_scores import SuiteReport, SuiteScores, Translated, score_suites
 from nmt_core.evaluate.system_scores import Scored, SystemScore, compare_systems
-from nmt_core.evaluate.test_sets import TestSet, read_test_sets
+from nmt_core.evaluate.test_sets import TestSet, main_sets, read_test_sets
 from nmt_core.scoring import Score
 from nmt_core.search.translation import Translation
 from nmt_core.stages.stage import Inputs, Job, StageReport
@@ -33,6 +34,8 @@ class Sample(BaseModel):
     reference: str
     """Reference translation. Empty for sentences of `evaluate.sentences`, which have none."""
     translation: str
+    pair: str = later("")
+    """Pair of languages. Empty means the only pair of the recipe."""
 
 
 class EvaluateReport(StageReport):
@@ -87,9 +90,9 @@ class _Work:
     unfinished: int = 0
     seconds: float = 1e-9  # avoids a division by 0 with a coarse clock
 
-    def translate(self, sources: Sequence[str]) -> list[Translation]:
+    def translate(self, sources: Sequence[str], pair: str) -> list[Translation]:
         start = time.monotonic()
-        translations = self.translator.translate(sources)
+        translations = self.translator.translate(sources, to=pair)
         self.seconds += time.monotonic() - start
         self.sentences += len(sources)
         self.tokens += sum(translation.tokens for translation in translations)
@@ -113,21 +116,22 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
     work, suites, scored = _Work(translator), SuiteScores(), list[Scored]()
     for number, test in enumerate(tests):
         job.reporter.progress(number, len(tests), f"translating {test.name}")
-        translations = work.translate(test.sources)
+        translations = work.translate(test.sources, test.pair)
+        own = translator.into(test.pair) if test.pair else translator
         hypotheses = [translation.text for translation in translations]
         judged = _judged(test, hypotheses, config, job)
         write_translations(out, test, translations, judged.numbers)
         scored.append(Scored(test, hypotheses, judged.numbers))
-        texts, target = (hypotheses, test.references), config.languages.target
+        texts, target = (hypotheses, test.references), test.target_language(config.languages.target)
         scores += scores_with_intervals(test.name, texts, target, config.evaluate.interval_samples)
-        known = translate_known(test, hypotheses, translator)
-        known_of[test.name], unknown_of[test.name] = len(known), unknown_in_references(test, translator)
+        known = translate_known(test, hypotheses, own)
+        known_of[test.name], unknown_of[test.name] = len(known), unknown_in_references(test, own)
         scores += further_scores(test, hypotheses, known, target, job.reporter.log) + judged.scores
         not_scored |= {f"{name} of {test.name}": reason for name, reason in judged.not_scored.items()}
-        buckets += by_length(test, hypotheses, config.languages)
-        if number == 0:
-            samples = _spread(test, hypotheses, config.evaluate.samples)
-            suites = score_suites(Translated(test, translations, judged.numbers), translator, config, out, job)
+        buckets += by_length(test, hypotheses, test.languages(config.languages))
+        if test in main_sets(tests):
+            samples += _spread(test, hypotheses, config.evaluate.samples)
+            suites.add(score_suites(Translated(test, translations, judged.numbers), own, config, out, job))
     scores, not_scored = scores + suites.scores, not_scored | suites.not_scored
     systems = compare_systems(scored, config, out, job)
     samples += _further(config, translator)
@@ -158,22 +162,25 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
 
 
 def _judged(test: TestSet, hypotheses: Sequence[str], config: PipelineConfig, job: Job) -> Judged:
-    target, notice = config.languages.target, job.reporter.notice
+    target, notice = test.target_language(config.languages.target), job.reporter.notice
     return judge(test, hypotheses, config.evaluate, target, allow_code=job.allow_code, notice=notice)
 
 
 def check_sentences(config: PipelineConfig, translator: Translator) -> list[SentenceCheck]:
     """Translate the must-translate sentences with a model, and check the translations."""
-    sources = [sentence.source for _, sentence in must_translate.sentences(config.evaluate)]
-    translations = [translation.text for translation in translator.translate(sources)]
+    expected = [sentence for _, sentence in must_translate.sentences(config.evaluate, config.languages.pairs)]
+    sources, pairs = [one.source for one in expected], [one.pair for one in expected]
+    translations = [one.text for one in translator.translate(sources, to=pairs if any(pairs) else ())]
     return must_translate.check(config.evaluate, translations, config.languages)
 
 
 def _further(config: PipelineConfig, translator: Translator) -> list[Sample]:
     sources = config.evaluate.sentences
+    main = config.languages.pairs[0] if config.languages.pairs else ""
+    translations = translator.translate(sources, to=main)
     return [
         Sample(source=source, reference="", translation=translation.text)
-        for source, translation in zip(sources, translator.translate(sources), strict=True)
+        for source, translation in zip(sources, translations, strict=True)
     ]
 
 
@@ -182,6 +189,11 @@ def _spread(test: TestSet, hypotheses: Sequence[str], count: int) -> list[Sample
     count = min(count, len(hypotheses))
     places = [number * len(hypotheses) // count for number in range(count)]
     return [
-        Sample(source=test.sources[place], reference=test.references[place], translation=hypotheses[place])
+        Sample(
+            source=test.sources[place],
+            reference=test.references[place],
+            translation=hypotheses[place],
+            pair=test.pair,
+        )
         for place in places
     ]

@@ -49,6 +49,13 @@ class SuiteScores:
     sha256: dict[str, str] = field(default_factory=dict)
     """Hash of the text of each suite that is scored."""
 
+    def add(self, other: "SuiteScores") -> None:
+        """Add the scores of the suites of another test set."""
+        self.reports += other.reports
+        self.scores += other.scores
+        self.not_scored |= other.not_scored
+        self.sha256 |= other.sha256
+
 
 @dataclass(frozen=True)
 class Translated:
@@ -65,20 +72,22 @@ def score_suites(main: Translated, translator: Translator, config: PipelineConfi
 
     Args:
         main: the main test set.
-        translator: translator of the exported bundle.
+        translator: translator of the exported bundle, into the target language of the test set.
         config: the recipe, of which `evaluate` and `languages` are used.
         out: folder for the translations.
         job: reporter, and whether programs may judge.
     """
     found = SuiteScores()
-    for suite in make_suites(main.test, config.evaluate.suites, config.languages):
+    for suite in make_suites(main.test, config.evaluate.suites, main.test.languages(config.languages)):
         if suite.problem:
             job.reporter.notice(f"{suite.test.name} is not scored: {suite.problem}")
             found.reports.append(_report(suite, not_scored=suite.problem))
             continue
         translated = _translated(suite, main, translator)
         _score(suite, translated, config, job, found)
-        found.reports.append(_report(suite, *_costs(suite, main, translated, config.languages.target)))
+        found.reports.append(
+            _report(suite, *_costs(suite, main, translated, main.test.target_language(config.languages.target)))
+        )
         found.sha256[suite.test.name] = suite.test.sha256
         write_translations(out, suite.test, translated.translations, translated.numbers)
     return found
@@ -93,7 +102,7 @@ def _translated(suite: MadeSuite, main: Translated, translator: Translator) -> T
 
 def _score(suite: MadeSuite, translated: Translated, config: PipelineConfig, job: Job, found: SuiteScores) -> None:
     """Add the scores of a suite by all metrics."""
-    test, target = suite.scored, config.languages.target
+    test, target = suite.scored, suite.test.target_language(config.languages.target)
     hypotheses = suite.comparable([one.text for one in translated.translations])
     scores = scores_with_intervals(test.name, (hypotheses, test.references), target, config.evaluate.interval_samples)
     judged = judge(

@@ -9,7 +9,7 @@ grammar, so each is as good as its description in `Suite.kind` says, and no bett
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -74,7 +74,7 @@ class MadeSuite:
     @property
     def scored(self) -> TestSet:
         """Return the test set with its references as they are scored."""
-        return TestSet(self.test.name, self.test.sources, self.comparable(self.test.references))
+        return replace(self.test, references=self.comparable(self.test.references))
 
     def signed(self, score: Score) -> Score:
         """Return a score whose signature says that case was ignored, as sacreBLEU's does, if it was."""
@@ -94,7 +94,7 @@ def _made(test: TestSet, suite: Suite, languages: LanguagesConfig) -> MadeSuite:
     name = f"{test.name}+{suite.kind}"
     if suite.kind == "negation" and not suite.words and languages.source not in _NEGATIONS | _NEGATIONS_IN_WORDS:
         problem = f"there are no built-in words of negation in {languages.source}: list some in `words` of the suite"
-        return MadeSuite(suite, TestSet(name, [], []), (), len(test.sources), problem)
+        return MadeSuite(suite, replace(test, name=name, sources=[], references=[]), (), len(test.sources), problem)
     if suite.kind == "long_lines":
         pairs = _joined(test, suite.joined)
         total = len(pairs)
@@ -110,7 +110,9 @@ def _made(test: TestSet, suite: Suite, languages: LanguagesConfig) -> MadeSuite:
             f"{test.name} has {counted(len(pairs), what)} for it, fewer than min_sentences={suite.min_sentences}: "
             "lower that, use a larger test set, or remove the suite"
         )
-    return MadeSuite(suite, TestSet(name, sources, references), tuple(pairs), total, problem)
+    return MadeSuite(
+        suite, replace(test, name=name, sources=sources, references=references), tuple(pairs), total, problem
+    )
 
 
 Rule = Callable[[str, str], tuple[str, str] | None]

@@ -87,7 +87,9 @@ def compare_systems(tests: Sequence[Scored], config: PipelineConfig, out: Path, 
         for system in config.evaluate.systems:
             job.reporter.log(f"{system.name} translates {one.test.name}")
             try:
-                texts[system.name] = _translator(system, config, job).translate(one.test.name, one.test.sources)
+                texts[system.name] = _translator(system, one.test, config, job).translate(
+                    one.test.name, one.test.sources
+                )
             except (ProgramError, ConfigError, ModelError) as error:
                 found.left_out[f"{system.name} on {one.test.name}"] = str(error)
                 job.reporter.notice(f"{system.name} is left out on {one.test.name}: {error}")
@@ -111,10 +113,10 @@ def read_systems(folder: Path, test_set: str) -> polars.DataFrame | None:
     return rows.rename({name: name.removeprefix(_PREFIX) for name in rows.columns if name.startswith(_PREFIX)})
 
 
-def _translator(system: System, config: PipelineConfig, job: Job) -> SystemTranslator:
+def _translator(system: System, test: TestSet, config: PipelineConfig, job: Job) -> SystemTranslator:
     cache = Path(job.resources.cache) if job.resources.cache else None
     threads = job.resources.threads
-    return SystemTranslator(system, config.languages, cache, threads=threads, allow_code=job.allow_code)
+    return SystemTranslator(system, test.languages(config.languages), cache, threads=threads, allow_code=job.allow_code)
 
 
 def _statistics(
@@ -127,7 +129,7 @@ def _statistics(
     known: Mapping[str, Sequence[float]],
 ) -> list[Statistics]:
     """Return the statistics of translations by all metrics, and record the metrics of a named system that fail."""
-    target = config.languages.target
+    target = test.target_language(config.languages.target)
     judged: Judged = judge(
         test,
         hypotheses,

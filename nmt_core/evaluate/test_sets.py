@@ -5,10 +5,14 @@ The hash of a test set's text shows if older translations are of the same text, 
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars
+
+from nmt_core.config import LanguagesConfig
+from nmt_core.config.language_codes import canonical
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,18 @@ class TestSet:
     name: str
     sources: list[str]
     references: list[str]
+    pair: str = ""
+    """Pair of languages, such as en-de. Empty means the only pair of the recipe."""
+    zero_shot: bool = False
+    """True if the model was trained on both languages, but not on this pair."""
+
+    def languages(self, languages: LanguagesConfig) -> LanguagesConfig:
+        """Return the source and the target language, given the languages of the recipe."""
+        return languages.of(self.pair) if self.pair else languages
+
+    def target_language(self, main: str) -> str:
+        """Return the ISO 639 code of the target language, given the main one of the recipe."""
+        return canonical(self.pair.split("-")[1]) if self.pair else main
 
     @property
     def sha256(self) -> str:
@@ -30,17 +46,25 @@ class TestSet:
     @property
     def swapped(self) -> "TestSet":
         """Return this test set for the other direction."""
-        return TestSet(self.name, self.references, self.sources)
+        return replace(self, sources=self.references, references=self.sources)
 
 
 def read_test_sets(split: Path) -> list[TestSet]:
     """Return the test sets of a split, the main one first."""
-    files: dict[str, str] = json.loads((split / "splits.json").read_text(encoding="utf-8"))["tests"]
+    content = json.loads((split / "splits.json").read_text(encoding="utf-8"))
+    of_pairs, unseen = content.get("pairs", {}), content.get("zero_shot", ())
     test_sets = []
-    for name, file in files.items():
+    for name, file in content["tests"].items():
         pairs = polars.read_parquet(split / file, columns=["source", "target"], glob=False)
-        test_sets.append(TestSet(name, pairs["source"].to_list(), pairs["target"].to_list()))
+        text = pairs["source"].to_list(), pairs["target"].to_list()
+        test_sets.append(TestSet(name, *text, of_pairs.get(name, ""), name in unseen))
     return test_sets
+
+
+def main_sets(tests: Sequence[TestSet]) -> list[TestSet]:
+    """Return the main test set, or the first test set of each pair of languages that was trained on."""
+    trained = [test for test in tests if not test.zero_shot]
+    return list({test.pair: test for test in reversed(trained)}.values())[::-1]
 
 
 def hypotheses_file(folder: Path, test_set: str) -> Path:

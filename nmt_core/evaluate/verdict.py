@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 BY_HAND = "`nmt promote MODEL/VERSION --why ...` promotes a model by hand"
 _MOST_DIGITS = 6
-CheckKind = Literal["quality", "parity", "speed", "contamination", "sentences", "history"]
+CheckKind = Literal["quality", "parity", "speed", "contamination", "sentences", "history", "shadow"]
 
 
 class Check(BaseModel):

@@ -147,6 +147,8 @@ class LocalWorkers:
     environments: Sequence[Mapping[str, str]] = ()
     """Variables that are added to the environment of each child, if they differ, such as its own GPU: `count` mappings.
     No two children that live at the same time get the same one."""
+    isolated: bool = False
+    """True if no task is done in this process, which a task that dies would end."""
     _children: list[_Child] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -164,11 +166,11 @@ class LocalWorkers:
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         """Apply a function to each task, in child processes, and yield the results in the order of the tasks.
 
-        A single task is done in this process, which is faster than starting another one.
+        A single task is done in this process, which is faster than starting another one, unless `isolated` is set.
         """
         rest = iter(tasks)
         first = list(islice(rest, 2))
-        if self.count == 1 or len(first) < 2:
+        if not self.isolated and (self.count == 1 or len(first) < 2):
             yield from map(function, chain(first, rest))
             return
         under_way = _UnderWay(function, enumerate(chain(first, rest)))

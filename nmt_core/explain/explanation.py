@@ -29,6 +29,7 @@ from nmt_core.search.beam import n_best
 from nmt_core.search.hypothesis import Hypothesis, length_penalty
 from nmt_core.search.step import Floats, Ints, Stepper, pad_sources
 from nmt_core.spelling import Spelling
+from nmt_core.tokenizer.language_tokens import language_token, pair_for
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer, Tokenizers
 
 MOST_PIECES = 100
@@ -106,7 +107,7 @@ class Explanation:
     """Matrices of the first layers by their names, without the axis of sentences. None if the model is not small."""
 
 
-def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
+def explain(folder: Path, line: str, search: SearchConfig, to: str = "") -> Explanation:
     """Translate a line and record everything that the page shows.
 
     The line goes through the model as a whole. A translator may split it into sentences, and copies what the vocabulary
@@ -116,6 +117,7 @@ def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
         folder: folder of the bundle.
         line: the sentence.
         search: options of the search. It is always a beam search that returns as many translations as its beam size.
+        to: target language or pair of a model for many languages. Empty means the model's only one.
 
     Raises:
         DataError: the line holds no text, or is too long for a page.
@@ -131,9 +133,12 @@ def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
     attention = AttentionGraph(graphs) if has_attention else None
     tokenizers = read_tokenizers(folder, bundle)
     stepper = open_stepper(folder / ATTENTION_SET, bundle, "cpu", step)
-    tag, ids = _source_ids(line, tokenizers, bundle, search)
+    pair = pair_for(bundle.languages, to)
+    token = language_token(bundle.languages, pair, tokenizers)
+    tag, ids = _source_ids(line, tokenizers, bundle, search, pair)
+    tag = token.source + tag
     [prefix] = tokenizers.target.encode([search.target_prefix])
-    prefix = tokenizers.target.start_ids + prefix
+    prefix = tokenizers.target.start_ids + token.target + prefix
     trace = BeamTrace()
     [hypotheses] = n_best(stepper, [tag + ids], search, [prefix], trace)
     best, target = hypotheses[0], tokenizers.target
@@ -167,10 +172,11 @@ def _of_beam(search: SearchConfig) -> SearchConfig:
 
 
 def _source_ids(
-    line: str, tokenizers: Tokenizers, bundle: BundleConfig, search: SearchConfig
+    line: str, tokenizers: Tokenizers, bundle: BundleConfig, search: SearchConfig, pair: str
 ) -> tuple[list[int], list[int]]:
     """Return the ids of the source prefix and of the line."""
-    spelling = Spelling(bundle.unicode_form, bundle.punctuation, bundle.languages.source)
+    languages = bundle.languages.of(pair) if pair else bundle.languages
+    spelling = Spelling(bundle.unicode_form, bundle.punctuation, languages.source)
     prefix, ids = tokenizers.source.encode([search.source_prefix, spelling.tidy(line)])
     if not ids:
         raise DataError(f"{line!r}: contains no text: give a sentence")

@@ -16,13 +16,22 @@ class Dev:
 
     sources: Sequence[str]
     references: Sequence[str]
+    pairs: Sequence[str] = ()
+    """Pair of languages of each line. Empty means the only pair of the recipe."""
 
     @classmethod
     def read(cls, split: Path) -> "Dev":
         """Read the dev set from the folder of the artifact `split`."""
         file = json.loads((split / "splits.json").read_text(encoding="utf-8"))["dev"]
-        pairs = polars.read_parquet(split / file, columns=["source", "target"], glob=False)
-        return cls(pairs["source"].to_list(), pairs["target"].to_list())
+        rows = polars.read_parquet(split / file, glob=False)
+        return cls(
+            rows["source"].to_list(), rows["target"].to_list(), rows["pair"].to_list() if "pair" in rows.columns else ()
+        )
+
+    def in_pair(self, pair: str) -> "Dev":
+        """Return the lines of one pair of languages, or all if there is only one pair."""
+        places = [place for place, own in enumerate(self.pairs) if own == pair]
+        return self._of(places) if self.pairs else self
 
     @classmethod
     def of_files(cls, sources: Path, references: Path | None = None) -> "Dev":
@@ -41,8 +50,11 @@ class Dev:
 
     def spread(self, count: int) -> "Dev":
         """Return `count` lines of it, at even distances. See the function `spread`."""
-        places = spread(count, len(self.sources))
-        return Dev([self.sources[place] for place in places], [self.references[place] for place in places])
+        return self._of(spread(count, len(self.sources)))
+
+    def _of(self, places: Sequence[int]) -> "Dev":
+        pairs = [self.pairs[place] for place in places] if self.pairs else ()
+        return Dev([self.sources[place] for place in places], [self.references[place] for place in places], pairs)
 
 
 def _lines(file: Path) -> list[str]:

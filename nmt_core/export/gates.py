@@ -28,6 +28,7 @@ from nmt_core.search.onnx_step import SHORTLIST_STEP_FILE, STEP_FILE, UNSCORED_S
 from nmt_core.search.shortlist import Shortlist, ShortlistStepper
 from nmt_core.search.step import Stepper
 from nmt_core.search.torch_step import TorchStepper
+from nmt_core.tokenizer.language_tokens import language_token
 from nmt_core.tokenizer.tokenizer import Tokenizers
 from nmt_core.translator import Translator
 
@@ -66,6 +67,7 @@ class Gates:
         self.tokenizers = tokenizers
         self.dev = dev
         self.config = config.export
+        self.languages = config.languages
         self.target_language = config.languages.target
         self.threads = threads
         self.search = _search_within(model.max_positions, self.config.parity_beam_size)
@@ -155,11 +157,11 @@ class Gates:
         # to measure quality, but nothing overflows as it would on a GPU. So `cannot_make` looks at the magnitudes.
         device: Device = best_device() if precision == "fp16" else "cpu"
         stepper = self._stepper(folder / precision, device, listed=listed)
-        translator = Translator(stepper, self.tokenizers, self.search, self.threads)
+        translator = Translator(stepper, self.tokenizers, self.search, self.threads, languages=self.languages)
         name = with_shortlist(precision) if listed else precision
         dev = self._judged
-        translator.translate(dev.sources[:1])  # set-up at the first call is not timed
-        translations, rate = timed(translator, dev.sources)
+        translator.translate(dev.sources[:1], to=dev.pairs[:1])  # set-up at the first call is not timed
+        translations, rate = timed(translator, dev.sources, dev.pairs)
         texts = [translation.text for translation in translations]
         self._statistics[name] = SentenceStatistics("BLEU", texts, dev.references, self.target_language)
         self.bleu[name] = round(self._statistics[name].score, 4)
@@ -244,7 +246,12 @@ class Gates:
                 "with text in corpus.dev, or none, so that the stage split takes the dev set out of the training text"
             )
         start = self.tokenizers.source.start_ids
-        return [(start + ids)[: self.search.max_source_tokens] for ids in encoded if ids]
+        firsts = [language_token(self.languages, pair, self.tokenizers).source for pair in self.dev.pairs]
+        return [
+            (start + first + ids)[: self.search.max_source_tokens]
+            for first, ids in zip(firsts or [[]] * len(encoded), encoded, strict=True)
+            if ids
+        ]
 
 
 def with_shortlist(precision: str) -> str:

@@ -9,6 +9,7 @@ from safetensors.torch import load_model
 
 from nmt_core.bundle.folder import ATTENTION_SET, BUNDLE_FILE, BundleConfig, ShortlistSizes, sha256_of
 from nmt_core.config import PRECISIONS, ExportConfig, ModelConfig, PipelineConfig, Precision
+from nmt_core.drift.training import PROFILE_FILE, write_training_profile
 from nmt_core.errors import ModelError
 from nmt_core.export.dev import Dev
 from nmt_core.export.gates import Gates, onnx_kernels
@@ -26,6 +27,7 @@ from nmt_core.search.onnx_session import Device
 from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, UNSCORED_STEP_FILE
 from nmt_core.search.sentences import share_with_several
 from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist
+from nmt_core.spelling import Spelling
 from nmt_core.stages.stage import Inputs, Job, Reporter, StageReport
 from nmt_core.tokenizer.pretokenize import Pretokenizers
 from nmt_core.tokenizer.sample import Sample, count_pairs, text_shards
@@ -97,11 +99,12 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     for name in files_of(folder):
         shutil.copyfile(folder / name, out / name)
     several = rows_with_several_sentences(inputs["split"].path, config)
+    spelling = Spelling.of(config.clean, config.languages.source)
+    write_training_profile(inputs["split"].path, tokenizers.source, spelling, out)
     bundle = describe_bundle(out, config, model, several, is_listed_by_default=shortlist_use == _UNASKED)
     (out / BUNDLE_FILE).write_text(bundle.model_dump_json(indent=1) + "\n", encoding="utf-8")
     reporter.progress(steps, steps, f"largest difference {parity.max_difference:.1e}")
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    files = sorted(file for file in out.rglob("*") if file.is_file())
     return ExportReport(
         items_in=parameters,
         items_out=parameters,
@@ -117,7 +120,9 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         shortlist_use=shortlist_use,
         costs=gates.costs(),
         members=tuple(weights.member for weights in members),
-        bytes={file.relative_to(out).as_posix(): file.stat().st_size for file in files},
+        bytes={
+            file.relative_to(out).as_posix(): file.stat().st_size for file in sorted(out.rglob("*")) if file.is_file()
+        },
     )
 
 
@@ -258,6 +263,7 @@ def describe_bundle(
     views = [f"{ATTENTION_SET}/{name}" for name in (ATTENTION_FILE, ALIGNMENT_FILE, WORKED_FILE)]
     graphs += [name for name in views if (folder / name).is_file()]
     graphs += _shortlist_files(folder)
+    graphs += [PROFILE_FILE] if (folder / PROFILE_FILE).is_file() else []
     return BundleConfig(
         languages=config.languages,
         unicode_form=config.clean.unicode_form,

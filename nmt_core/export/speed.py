@@ -74,9 +74,9 @@ def describe_search(translator: Translator) -> str:
     return " ".join([f"{by} in {translator.precision}", *further])
 
 
-def timed(translator: Translator, lines: Sequence[str]) -> tuple[list[Translation], float]:
+def timed(translator: Translator, lines: Sequence[str], to: Sequence[str] = ()) -> tuple[list[Translation], float]:
     """Return translations and target tokens per second. End marks count, since a model has to predict them too."""
     started = time.monotonic()
-    translations = translator.translate(lines)
+    translations = translator.translate(lines, to=to)
     seconds = max(time.monotonic() - started, 1e-9)
     return translations, sum(translation.tokens + 1 for translation in translations) / seconds

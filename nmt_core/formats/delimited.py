@@ -58,6 +58,7 @@ def read_tsv(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
                 continue
             first = blank.arg_min() or 0
             sample = [text.split("\t") for text in rows.filter(~blank)["text"].head(_LOOKED_AT)]
+            sample[0] = quotes.names_without(sample)
             columns, has_header = columns_of_table(sample, layout, stream.name)
             rows = pl.concat([rows.head(first), rows.slice(first + int(has_header))])
         if rows.height:

@@ -53,12 +53,19 @@ def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 
 
 def read_columns(
-    stream: ByteStream, find: Callable[[Sequence[str], str], Sequence[int]], max_line_bytes: int
+    stream: ByteStream,
+    find: Callable[[Sequence[str], str], Sequence[int]],
+    max_line_bytes: int,
+    further: Sequence[str] = (),
 ) -> Iterator[pl.DataFrame]:
-    """Yield tables of one or two columns, in the form of `lines.read_lines` with bytes.
+    """Yield tables of one or more columns, in the form of `lines.read_lines` with bytes.
 
-    With two columns, each table has another column `prefix`. `find` returns the indexes of the columns, the text first,
-    given all column names and the name of the file.
+    Args:
+        stream: the file.
+        find: function that returns the indexes of the columns, the text first and then the `further` ones, given all
+            column names and the name of the file.
+        max_line_bytes: the longest cell, in bytes.
+        further: names that the other columns get in the tables, such as `prefix`.
 
     Raises:
         DataError: the file is truncated or damaged, or it has no such column.
@@ -71,10 +78,12 @@ def read_columns(
         with pq.ParquetFile(opened, **_IN_FLAT_MEMORY) as file:
             paths = list(_paths(file.schema_arrow))
             columns = [paths[place] for place in find([".".join(path) for path in paths], stream.name)]
-            column, *prefix = columns
+            column, *others = columns
             for batch in _batches(file, columns, _ROWS_OF_ANY_LENGTH):
                 side = _side_with_bytes(batch, column, max_line_bytes)
-                yield _with_prefix(side, _side_with_bytes(batch, prefix[0], max_line_bytes)) if prefix else side
+                for name, other in zip(further, others, strict=True):
+                    side = _with_column(side, name, _side_with_bytes(batch, other, max_line_bytes))
+                yield side
     except (pa.ArrowException, OSError) as error:
         if not columns:
             raise DataError(
@@ -108,14 +117,14 @@ def _batches(file: pq.ParquetFile, columns: Sequence[tuple[str, ...]], most: int
     yield from file.iter_batches(min(most, max(1, int(_BYTES_AT_A_TIME / longest))), columns=names)
 
 
-def _with_prefix(side: pl.DataFrame, prefix: pl.DataFrame) -> pl.DataFrame:
-    """Return the side with a column `prefix`. Null means no prefix.
+def _with_column(side: pl.DataFrame, name: str, other: pl.DataFrame) -> pl.DataFrame:
+    """Return the side with a further column. Null means that it is empty.
 
-    A prefix that cannot be read gives its fault and bytes to the row.
+    A cell that cannot be read gives its fault and bytes to the row.
     """
-    fault = prefix["fault"].replace(MISSING_VALUE, None)
-    raw = pl.when(pl.col("fault").is_null()).then(prefix["raw"]).otherwise("raw")
-    return side.with_columns(prefix=prefix["text"], fault=pl.coalesce("fault", fault), raw=raw)
+    fault = other["fault"].replace(MISSING_VALUE, None)
+    raw = pl.when(pl.col("fault").is_null()).then(other["raw"]).otherwise("raw")
+    return side.with_columns(other["text"].alias(name), fault=pl.coalesce("fault", fault), raw=raw)
 
 
 def _paths(fields: pa.Schema | pa.StructType) -> Iterator[tuple[str, ...]]:

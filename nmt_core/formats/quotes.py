@@ -7,6 +7,7 @@ proof that quotes are data.
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -67,6 +68,18 @@ def are_quoting(lines: pl.Series) -> bool | None:
     is_like_excel = signs.commas and not signs.plain_commas and not signs.needless and signs.plain
     is_all_quoted = not signs.plain and signs.widths.total() >= _FEWEST_RECORDS
     return True if is_like_excel or is_all_quoted else None
+
+
+def names_without(records: Sequence[Sequence[str]]) -> list[str]:
+    """Return the fields of the first record, without quotes if it alone has them around each field.
+
+    Some programs quote the names of columns and no text. The record may be text: then its quotes are data.
+    """
+    first, *others = records
+    are_quoted = all(len(name) > 2 and name[0] == name[-1] == '"' and '"' not in name[1:-1] for name in first)
+    if not are_quoted or any('"' in text for record in others for text in record):
+        return list(first)
+    return [name[1:-1] for name in first]
 
 
 def _signs_in(text: str) -> _Signs:

@@ -32,6 +32,11 @@ class Cell(NamedTuple):
     """Bytes of the whole line if it is not UTF-8."""
     prefix: str = ""
     """Text with which the translation must begin, if a column holds it."""
+    to: str = ""
+    """Target language, or pair of languages, of the row, if a column holds it."""
+
+
+_OPTIONS = {"prefix": "--prefix-column", "to": "--to-column"}
 
 
 class Columns(NamedTuple):
@@ -41,6 +46,8 @@ class Columns(NamedTuple):
     """Column of the text. Empty means `source` or `text`, whichever exists."""
     prefix: str = ""
     """Column of the prefixes with which translations must begin. Empty means none."""
+    to: str = ""
+    """Column of the target languages. Empty means none."""
 
     def numbered(self, place: str) -> list[int] | None:
         """Return the indexes of the columns, from 0, or None if the columns have names.
@@ -50,11 +57,12 @@ class Columns(NamedTuple):
         """
         if has_header(self.text):
             return None
-        if self.prefix and has_header(self.prefix):
-            raise DataError(
-                f"{place}: --column {self.text} is a number, and --prefix-column {self.prefix} is not: give numbers "
-                "for both, or names for both"
-            )
+        for column, option in self.asked:
+            if has_header(column):
+                raise DataError(
+                    f"{place}: --column {self.text} is a number, and {option} {column} is not: give numbers for both, "
+                    "or names for both"
+                )
         for column, option in self.asked:
             if not int(column):
                 raise DataError(f"{place}: no column {column}: columns count from 1; give {option} 1 for the first")
@@ -62,8 +70,18 @@ class Columns(NamedTuple):
 
     @property
     def asked(self) -> list[tuple[str, str]]:
-        """The requested columns, each with its option: the text, and the prefix if there is one."""
-        return [(self.text, "--column"), *([(self.prefix, "--prefix-column")] if self.prefix else [])]
+        """The requested columns, each with its option: the text, and then `further` ones."""
+        return [(self.text, "--column"), *((getattr(self, name), _OPTIONS[name]) for name in self.further)]
+
+    @property
+    def further(self) -> list[str]:
+        """Fields of a `Cell` that other columns than the column of the text hold."""
+        return [name for name in _OPTIONS if getattr(self, name)]
+
+    def cell(self, text: str, values: Sequence[str]) -> Cell:
+        """Return a row, given its text and the values of its `further` columns."""
+        named = dict(zip(self.further, values, strict=True))
+        return Cell(text, prefix=named.get("prefix", ""), to=named.get("to", ""))
 
     def find(self, names: Sequence[str], place: str) -> list[int]:
         """Return the indexes of the columns among all names (see `find_column`)."""
@@ -121,7 +139,7 @@ def read_single(stream: ByteStream, kind: Kind, columns: Columns, max_line_bytes
     elif not stream.peek(1):
         return
     if kind is Kind.PARQUET:
-        yield from _cells(parquet.read_columns(stream, columns.find, max_line_bytes))
+        yield from _cells(parquet.read_columns(stream, columns.find, max_line_bytes, columns.further))
         return
     head = stream.peek(_MARK_BYTES)[:_MARK_BYTES]
     what = next((what for magic, what in _NO_LINES.items() if head.startswith(magic)), "")
@@ -129,7 +147,7 @@ def read_single(stream: ByteStream, kind: Kind, columns: Columns, max_line_bytes
     if what:
         raise DataError(f"{stream.name}: {what}, not text: unpack or convert it, and name the text inside")
     if kind is Kind.LINES and any(columns):
-        option = "--column" if columns.text else "--prefix-column"
+        option = next(option for column, option in columns.asked if column)
         raise DataError(f"{stream.name}: a text without columns: leave out {option}, or name a .tsv, .csv, .jsonl...")
     readers: dict[Kind, Callable[[ByteStream, Columns, int], Iterator[Cell]]]
     readers = {Kind.LINES: _lines, Kind.TSV: _tsv, Kind.CSV: _csv, Kind.JSONL: _jsonl, Kind.JSON: _json}
@@ -144,10 +162,10 @@ def has_header(column: str) -> bool:
 def _cells(tables: Iterator[pl.DataFrame]) -> Iterator[Cell]:
     """Yield the rows of the tables. A NUL is not a fault here: like other invisible characters, it is removed later."""
     for table in tables:
-        prefixes = table["prefix"] if "prefix" in table.columns else repeat("", table.height)
-        rows = zip(table.select("text", "fault", "raw").iter_rows(), prefixes, strict=True)
-        for (text, fault, raw), prefix in rows:
-            yield Cell(text, None if fault == NULL_BYTE else fault, raw, prefix)
+        further = (table[name] if name in table.columns else repeat("", table.height) for name in _OPTIONS)
+        rows = zip(table.select("text", "fault", "raw").iter_rows(), *further, strict=True)
+        for (text, fault, raw), prefix, to in rows:
+            yield Cell(text, None if fault == NULL_BYTE else fault, raw, prefix, to)
 
 
 class _Table:
@@ -170,13 +188,14 @@ class _Table:
         self._places = self._columns.find(names, self._name)
 
     def cell(self, fields: Sequence[str], shown: str) -> Cell:
-        """Return a row with these fields. A row that is too short for its prefix has none."""
-        text, *prefix = self._places or []
+        """Return a row with these fields. A row that is too short for its prefix or its language has none."""
+        text, *further = self._places or []
         for sought in self._sought:
             sought.among(fields)
         if text >= len(fields):
             return Cell(shown, MISSING_COLUMN)
-        return Cell(fields[text], prefix=next((fields[place] for place in prefix if place < len(fields)), ""))
+        values = [fields[place] if place < len(fields) else "" for place in further]
+        return self._columns.cell(fields[text], values)
 
     def end(self) -> None:
         """Check that no column number is too large for all rows."""
@@ -230,7 +249,7 @@ def _jsonl(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterato
             record = json.loads(cell.text)
         except (ValueError, RecursionError):
             record = None
-        yield _record(record, sought, cell.text)
+        yield _record(record, sought, cell.text, columns)
     for column in sought:
         column.require_found()
 
@@ -241,7 +260,7 @@ def _json(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator
         if isinstance(record, Row):
             yield Cell(record.source, record.fault)
         else:
-            yield _record(record, sought, json.dumps(record, ensure_ascii=False))
+            yield _record(record, sought, json.dumps(record, ensure_ascii=False), columns)
     for column in sought:
         column.require_found()
 
@@ -250,7 +269,7 @@ def _sought(columns: Columns, name: str) -> list[Sought[Path]]:
     return [Sought(partial(_path, column, option, name)) for column, option in columns.asked]
 
 
-def _record(record: Any, sought: Sequence[Sought[Path]], line: str) -> Cell:
+def _record(record: Any, sought: Sequence[Sought[Path]], line: str, columns: Columns) -> Cell:
     """Return a row of JSON, which has no text unless it is an object."""
     try:
         is_known = all(column.found for column in sought)
@@ -258,7 +277,7 @@ def _record(record: Any, sought: Sequence[Sought[Path]], line: str) -> Cell:
     except RecursionError:
         record = None
     if isinstance(record, dict):
-        return _object(record, [column.among(there) for column in sought], line)
+        return _object(record, [column.among(there) for column in sought], line, columns)
     return Cell(line, INVALID_JSON)
 
 
@@ -266,15 +285,15 @@ def _path(column: str, option: str, name: str, paths: Sequence[Path]) -> Path:
     return paths[find_column(names_of(paths), column, name, option)]
 
 
-def _object(record: dict[str, Any], paths: Sequence[Path | None], line: str) -> Cell:
-    """Return a row of JSON. A missing or null prefix leaves the translation free.
+def _object(record: dict[str, Any], paths: Sequence[Path | None], line: str, columns: Columns) -> Cell:
+    """Return a row of JSON. A missing or null prefix leaves the translation free, and such a language is none.
 
     A path is None if no row so far had the column.
     """
     (text, fault), *others = (text_at(path, record) if path else ("", MISSING_COLUMN) for path in paths)
-    prefix, prefix_fault = next(iter(others), ("", None))
-    if prefix_fault == NO_TEXT:
+    if NO_TEXT in [other for _, other in others]:
         fault = fault or NO_TEXT
-    if not fault and not is_unicode([text, prefix]):
+    values = [value for value, _ in others]
+    if not fault and not is_unicode([text, *values]):
         return Cell(line, INVALID_UTF8, line.encode())
-    return Cell(line, fault) if fault else Cell(text, prefix=prefix)
+    return Cell(line, fault) if fault else columns.cell(text, values)

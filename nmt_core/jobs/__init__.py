@@ -9,11 +9,14 @@ kept.py        columns of the input that are carried over to the output
 staging.py     step 1: read the text once, check it, and cut it into chunks
 chunk.py       step 2: translate one chunk; the task of a worker
 checks.py      faults of translations, by the filters of `clean`
+profiles.py    the profile of the text and of the translations, chunk by chunk
 makers.py      by which code each chunk was translated
 claims.py      which worker does which task, so that two workers rarely do the same one
 merge.py       step 3: merge the chunks into the output, in their order
 writers.py     the formats of the output
 unreadable.py  the file with bytes that are not UTF-8
+shadow.py      a challenger that translates a share of the lines too
+review.py      the lines most worth a human's time
 pace.py        rows per second, and the time that is left
 run.py         all three steps, from wherever an earlier attempt stopped
 stream.py      text from or to a pipe: translated at once, without a job
@@ -27,7 +30,9 @@ A job folder is a folder, or any address that fsspec supports::
         kept/0000000.parquet                 its columns that are carried over, if any
         document/0000000                     a document of the input as it is, if there are any
         output/0000000.parquet               their translations: a chunk is done if and only if this file exists
+        shadow/0000000.parquet               a challenger's translations of some of its rows, if there is one
         claims/0000000.json                  the worker that translates the chunk
+    <job>/profile.json                       histograms of the text and of the translations
     <job>/done.json                          the output exists; the order and the folder above are removed
 
 A text that differs from the text of the order, its modification time included, makes another order. That order is

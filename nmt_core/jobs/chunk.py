@@ -10,11 +10,12 @@ import polars as pl
 
 from nmt_core.bundle.folder import BUNDLE_FILE, sha256_of
 from nmt_core.config import SearchConfig
-from nmt_core.errors import DataError, ModelError
+from nmt_core.errors import ConfigError, DataError, ModelError
 from nmt_core.jobs.checks import checked
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Parts, exists
 from nmt_core.jobs.makers import MADE_BY, this_maker
+from nmt_core.jobs.profiles import PROFILE, profile_chunk
 from nmt_core.search.alignment import Alignment
 from nmt_core.search.translation import Alternative, Translation
 from nmt_core.store import storage
@@ -27,6 +28,10 @@ for them and the search can do without."""
 TERMS = {"terms": pl.Int64, "terms_kept": pl.Int64}
 """Further columns if there is a glossary: the number of terms of a line, and of those that are in its translation. They
 are counted, and are not part of the output."""
+TO = "to"
+"""Column of the rows with the target language of each, see `formats.single.Cell`."""
+UNKNOWN_TARGET = "unknown_target"
+"""Status of a row whose target language the model does not know. Such a row is not translated."""
 TOKENS = "tokens"
 """Further column: number of target tokens of a translation, without the end mark. They are counted, and are not part of
 the output."""
@@ -51,6 +56,8 @@ class Bundle:
     """True if the output holds scores. If False, the search need not compute them."""
     terms: tuple[Term, ...] = ()
     """Terms of the glossary."""
+    to: str = ""
+    """Target language, or pair of languages, of rows that name none. Empty means the model's only one."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,8 @@ class ChunkTask:
     parts: Parts
     bundle: Bundle
     claims: Claims
+    all_lines: int
+    """Number of lines of the whole job."""
 
 
 class ChunkResult(NamedTuple):
@@ -92,9 +101,12 @@ def translate_chunk(task: ChunkTask) -> ChunkResult:
             if exists(task.parts.input(task.number)):  # the file is damaged
                 raise
             return ChunkResult(task.number, "gone")
-        translated = translate_rows(rows, _translator(task.bundle))
+        translator = _translator(task.bundle)
+        translated = translate_rows(rows, translator)
+        profile = profile_chunk(rows, translated, translator, task.number, task.all_lines)
+        metadata = {MADE_BY: this_maker(), PROFILE: profile.model_dump_json()}
         with storage.published(output) as file:
-            translated.write_parquet(file, compression="zstd", compression_level=3, metadata={MADE_BY: this_maker()})
+            translated.write_parquet(file, compression="zstd", compression_level=3, metadata=metadata)
     return ChunkResult(task.number, "done")
 
 
@@ -118,7 +130,36 @@ def translate_rows(rows: pl.DataFrame, translator: Translator) -> pl.DataFrame:
 
     A translation with a fault has it as its status, see `checks`. `search.retry` looks for another one. The rows
     have the column `TOKENS` too, and the columns `TERMS` if the translator has a glossary.
+
+    A row that names a target language is translated into it. If the model does not know it, or knows several and the
+    row names none, the row has the fault `UNKNOWN_TARGET`.
     """
+    languages = rows[TO].fill_null("").str.strip_chars() if TO in rows.columns else pl.Series([""])
+    if languages.unique().to_list() == [""] and not translator.needs_language:
+        return _translate_rows(rows, translator)
+    placed = rows.with_columns(languages).with_row_index("place")
+    parts = []
+    for (language,), own in placed.group_by(TO, maintain_order=True):
+        directed = _into(translator, str(language))
+        if directed is None:
+            own = own.with_columns(fault=pl.coalesce("fault", pl.lit(UNKNOWN_TARGET)))
+            directed = translator.into(translator.all_languages.pair if translator.all_languages else "")
+        parts.append(_translate_rows(own, directed).with_columns(own["place"]))
+    return pl.concat(parts).sort("place").drop("place")
+
+
+def _into(translator: Translator, language: str) -> Translator | None:
+    """Return the translator for the target language that a row names, or None if the model does not know it."""
+    if not language and not translator.needs_language:
+        return translator
+    try:
+        return translator.into(language)
+    except ConfigError:
+        return None
+
+
+def _translate_rows(rows: pl.DataFrame, translator: Translator) -> pl.DataFrame:
+    """Return one translated row for each row, all in the language of the translator."""
     faults = rows["fault"].to_list()
     lines = ["" if fault else text for text, fault in zip(rows["text"].to_list(), faults, strict=True)]
     search, prefixes = translator.search, rows["prefix"].to_list()
@@ -159,6 +200,16 @@ def _row(translation: Translation | Alternative, search: SearchConfig) -> dict[s
 @lru_cache(maxsize=1)
 def _translator(bundle: Bundle) -> Translator:
     """Return the translator, loaded once in each process."""
+    return load_bundle(bundle)
+
+
+def load_bundle(bundle: Bundle) -> Translator:
+    """Load the translator of a bundle.
+
+    Raises:
+        ConfigError: the model does not support the search; see `Translator.load`.
+        ModelError: the bundle is damaged, or is not the one with which the job began.
+    """
     digest = sha256_of(Path(bundle.folder, BUNDLE_FILE))
     if digest != bundle.sha256:
         raise ModelError(
@@ -166,4 +217,5 @@ def _translator(bundle: Bundle) -> Translator:
             f"not {bundle.sha256[:12]}): restore that model, or name another folder for the job"
         )
     translator = Translator.load(Path(bundle.folder), bundle.search, bundle.threads, scores=bundle.scores)
-    return translator.with_glossary(bundle.terms)
+    translator = translator.with_glossary(bundle.terms)
+    return translator.into(bundle.to) if bundle.to else translator

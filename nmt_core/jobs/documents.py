@@ -45,7 +45,7 @@ def document_cells(stream: ByteStream, form: str, order: Order, columns: Columns
         DataError: the document cannot be parsed, or columns are asked for.
     """
     if any(columns):
-        option = "--column" if columns.text else "--prefix-column"
+        option = next(option for column, option in columns.asked if column)
         raise DataError(
             f"{stream.name}: a document without columns: leave out {option}, or name a .tsv, .csv, .jsonl..."
         )

@@ -1,4 +1,4 @@
-"""Locate the files of a job, and read and write its journal: `order-1.json`, `plan.json` and `done.json`."""
+"""Locate the files of a job, and read and write its journal: the order, the plan, the profile and the result."""
 
 import os
 import re
@@ -13,13 +13,18 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nmt_core.config.faults import problem_of
 from nmt_core.config.section import later
+from nmt_core.drift.profile import Profile
 from nmt_core.errors import DataError
 from nmt_core.jobs.inputs import InputFile
 from nmt_core.jobs.order import Begun, JobRequest, Order, Plan
+from nmt_core.jobs.shadow_result import ShadowResult
 from nmt_core.store import storage
 from nmt_core.store.storage import local_path, store_of
 
 Model = TypeVar("Model", bound=BaseModel)
+
+PROFILE_FILE = "profile.json"
+"""File of a job's folder with the profile of its text and translations."""
 
 _PARTS = re.compile("parts-([0-9a-f]{32})")
 _ORDER = re.compile(r"order-(\d+)\.json")
@@ -45,6 +50,10 @@ class Done(BaseModel):
     """Number of these whose translation is in the output."""
     tokens: int | None = later(None)
     """Number of target tokens in the output. None if an earlier version, which did not count, made a part of it."""
+    shadow: ShadowResult | None = later(None)
+    """Comparison with a challenger. None if the order has none."""
+    review: int = later(0)
+    """Number of lines that were written for correction."""
     made_by: Mapping[str, str] = {}
     """Chunks that each version of the code has translated, such as `1-3, 7`. Empty if there was one version."""
 
@@ -71,6 +80,10 @@ class Parts:
     def output(self, number: int) -> str:
         """Return the path of a chunk's translations."""
         return f"{self.root}/output/{number:07d}.parquet"
+
+    def shadow(self, number: int) -> str:
+        """Return the path of a challenger's translations of a part of a chunk."""
+        return f"{self.root}/shadow/{number:07d}.parquet"
 
     def document(self, file: int) -> str:
         """Return the path of the copy of a document, by the number of the input."""
@@ -116,6 +129,15 @@ class JobFolder:
         """
         return _read(f"{self.url}/done.json", Done)
 
+    def profile(self) -> Profile | None:
+        """Return the profile of the last finished job of this folder, or None if an earlier version made a part of it.
+
+        Raises:
+            DataError: the file is damaged.
+        """
+        profile = _read(f"{self.url}/{PROFILE_FILE}", Profile)
+        return profile if profile and profile.lines else None
+
     def begin(self, request: JobRequest, order: Order) -> Begun:
         """Publish an order, unless another job has begun and is not done. Return the job that has begun.
 
@@ -145,9 +167,9 @@ class JobFolder:
     def _order(self, number: int) -> str:
         return f"{self.url}/order-{number}.json"
 
-    def write(self, note: Plan | Done) -> None:
-        """Publish a plan or a result in the journal."""
-        name = "plan.json" if isinstance(note, Plan) else "done.json"
+    def write(self, note: Plan | Done | Profile) -> None:
+        """Publish a plan, a result or a profile in the journal."""
+        name = PROFILE_FILE if isinstance(note, Profile) else "plan.json" if isinstance(note, Plan) else "done.json"
         with storage.published(f"{self.url}/{name}") as file:
             file.write(note.model_dump_json(indent=1 if isinstance(note, Done) else None).encode())
 

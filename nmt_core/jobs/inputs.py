@@ -20,7 +20,9 @@ UNREADABLE = ".unreadable.jsonl"
 ALIGNED = ".alignment"
 """Suffix of the file beside an output of lines with their alignments. The suffix of its packing may follow."""
 
-_BESIDE = (UNREADABLE, ALIGNED, *(f"{ALIGNED}.{packing}" for packing in ("gz", "bz2", "xz", "zst")))
+REVIEW = ".review.csv"
+"""Suffix of the file with the lines of an output that a human should correct."""
+_BESIDE = (UNREADABLE, REVIEW, ALIGNED, *(f"{ALIGNED}.{packing}" for packing in ("gz", "bz2", "xz", "zst")))
 _JOB_FOLDER = re.compile(r"\.job(?=/)")
 _CHAINED = "::"
 """Mark in the address of a store within a store."""

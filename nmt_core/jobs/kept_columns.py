@@ -202,9 +202,9 @@ def _paths(fields: pa.Schema | pa.StructType) -> Iterator[tuple[str, ...]]:
 
 
 def _others(names: Sequence[str], columns: Columns) -> list[str]:
-    """Return the names of all columns except the text and the prefix."""
+    """Return the names of all columns except the text, the prefix and the target language."""
     text = columns.text or next((name for name in names if name.strip().casefold() in _USUAL), "")
-    return [name for name in dict.fromkeys(names) if name not in (text, columns.prefix)]
+    return [name for name in dict.fromkeys(names) if name not in (text, columns.prefix, columns.to)]
 
 
 def _chosen(names: Sequence[str], columns: Columns, keep: Sequence[str], place: str) -> Iterator[tuple[str, int]]:

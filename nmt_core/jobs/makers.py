@@ -59,14 +59,21 @@ def chunks_by_maker(parts: Parts, numbers: Iterable[int]) -> dict[str, list[int]
 
 
 def _maker_of(url: str) -> str:
+    return metadata_of(url).get(MADE_BY.encode(), UNKNOWN.encode()).decode()
+
+
+def metadata_of(url: str) -> dict[bytes, bytes]:
+    """Return the metadata of a chunk's file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        pa.ArrowInvalid: the file is damaged.
+    """
     if path := local_path(url):
-        metadata = pq.read_metadata(path).metadata
-    else:
-        store, name = store_of(url)
-        with store.open(name, "rb") as file:
-            metadata = pq.read_metadata(file).metadata
-    maker: bytes = (metadata or {}).get(MADE_BY.encode(), UNKNOWN.encode())
-    return maker.decode()
+        return dict(pq.read_metadata(path).metadata or {})
+    store, name = store_of(url)
+    with store.open(name, "rb") as file:
+        return dict(pq.read_metadata(file).metadata or {})
 
 
 def ranges(numbers: Sequence[int]) -> str:

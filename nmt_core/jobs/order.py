@@ -46,6 +46,21 @@ class GlossaryIdentity(BaseModel):
         return f"{counted(self.terms, 'term')} (sha256 {self.sha256[:12]})"
 
 
+class Shadow(BaseModel):
+    """Challenger that translates a share of the lines beside the model of the job, for a comparison."""
+
+    model_config = ConfigDict(frozen=True)
+    asked: str
+    """Challenger as the user named it."""
+    model: ModelVersion
+    search: SearchConfig
+    share: float
+    """Share of the lines."""
+
+    def __str__(self) -> str:
+        return f"{self.model.name} version {self.model.version}, share {self.share:g}"
+
+
 class Order(BaseModel):
     """Everything that determines the output of a job."""
 
@@ -62,10 +77,18 @@ class Order(BaseModel):
     """Name or number of the column to translate. See `formats.single`."""
     prefix_column: str = ""
     """Name or number of the column with the words that each translation begins with. Empty means none."""
+    to: str = later("")
+    """Target language, or pair of languages, of the rows that name none. Empty means the model's only one."""
+    to_column: str = later("")
+    """Name or number of the column with the target language of each row. Empty means none."""
     keep: tuple[str, ...] = later(())
     """Columns of the input to carry over, or `kept.ALL`. Empty means none."""
     glossary: GlossaryIdentity | None = later(None)
     """Terms whose translations are given. None means no glossary."""
+    shadow: Shadow | None = later(None)
+    """Challenger that is compared with the model. It changes nothing in the output. None means that there is none."""
+    review: int = later(0)
+    """Number of lines to write for correction by a human. 0 means none."""
     documents: Options | None = later(None)
     """Options for documents. None means that no input is a document."""
     chunk_lines: int = 4_096
@@ -130,8 +153,11 @@ def differences(former: Order, new: Order) -> list[str]:
             "into_folder",
             "column",
             "prefix_column",
+            "to",
+            "to_column",
             "keep",
             "documents",
+            "review",
             "chunk_lines",
             "chunk_characters",
         )
@@ -142,6 +168,8 @@ def differences(former: Order, new: Order) -> list[str]:
         lines.append(f"model: {versions[0]}, now {versions[1]}")
     if former.glossary != new.glossary:
         lines.append(f"glossary: {former.glossary or 'none'}, now {new.glossary or 'none'}")
+    if former.shadow != new.shadow:
+        lines.append(f"shadow: {former.shadow or 'none'}, now {new.shadow or 'none'}")
     for name in SearchConfig.model_fields:
         old_value, new_value = getattr(former.search, name), getattr(new.search, name)
         if old_value != new_value:

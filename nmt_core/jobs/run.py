@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from nmt_core.drift.profile import Profile
 from nmt_core.errors import ArtifactError, ConfigError, DataError, ModelError, StageError, counted, words_of
 from nmt_core.execution.pool import InProcess, Workers
 from nmt_core.jobs.chunk import TERMS, TOKENS, Bundle, ChunkTask, load, translate_chunk
@@ -17,6 +18,10 @@ from nmt_core.jobs.makers import chunks_by_maker, described, ranges, this_maker
 from nmt_core.jobs.merge import merge, outputs_of, require_free_targets
 from nmt_core.jobs.order import Begun, JobRequest, Order, Plan, differences, way_on
 from nmt_core.jobs.pace import Pace, Progress, silence
+from nmt_core.jobs.profiles import profile_of_job
+from nmt_core.jobs.review import review_file, write_review
+from nmt_core.jobs.shadow import run_shadow
+from nmt_core.jobs.shadow_result import ShadowResult
 from nmt_core.jobs.staging import stage
 from nmt_core.jobs.writers import holds_scores
 from nmt_core.stages.stage import is_full_disk
@@ -42,6 +47,8 @@ class Means:
     progress: Progress = silence
     say: Callable[[str], None] = lambda message: None
     """Callback for messages to the user."""
+    shadow: str = ""
+    """Folder of the challenger, at a path that this process can read. Empty if the order has none."""
     terms: tuple[Term, ...] = ()
     """Terms of the order's glossary. Unlike the others, they change the result, so the order has their hash."""
 
@@ -237,7 +244,7 @@ class _Attempt:
         left = [number for number in range(len(plan.chunks)) if number not in done]
         while left:
             taken = []
-            for result in self.means.workers.map(translate_chunk, self._tasks(left)):
+            for result in self.means.workers.map(translate_chunk, self._tasks(left, plan.lines)):
                 lines = plan.chunks[result.number].lines
                 if result.state == "gone":
                     return False
@@ -258,14 +265,16 @@ class _Attempt:
         if others:
             self.means.say(f"the code has changed since: {described(others)}; the other chunks by {this_maker()}")
 
-    def _tasks(self, numbers: list[int]) -> Iterator[ChunkTask]:
+    def _tasks(self, numbers: list[int], all_lines: int) -> Iterator[ChunkTask]:
         bundle = self._bundle()
-        return (ChunkTask(number, self.parts, bundle, self.claims) for number in numbers)
+        return (ChunkTask(number, self.parts, bundle, self.claims, all_lines) for number in numbers)
 
     def _bundle(self) -> Bundle:
         scores = any(holds_scores(output.kind) for output in outputs_of(self.order))
         means = self.means
-        return Bundle(means.bundle, self.order.model.sha256, self.order.search, means.threads, scores, means.terms)
+        return Bundle(
+            means.bundle, self.order.model.sha256, self.order.search, means.threads, scores, means.terms, self.order.to
+        )
 
     def _merge(self, plan: Plan) -> Done:
         while True:
@@ -282,10 +291,22 @@ class _Attempt:
         makers = chunks_by_maker(self.parts, range(len(plan.chunks)))
         terms = self._terms(len(plan.chunks)) if self.order.glossary else (0, 0)
         tokens = self._tokens(len(plan.chunks))
-        done = self._finished(merge(plan, self.parts, former, self._require_still_wanted), makers, terms, tokens)
+        statuses = merge(plan, self.parts, former, self._require_still_wanted)
+        shadow = self._shadow(plan)
+        review = write_review(plan, self.parts, with_shadow=bool(shadow and not shadow.problem))
+        done = self._finished(statuses, makers, terms, tokens).model_copy(update={"shadow": shadow, "review": review})
+        profile = profile_of_job(self.parts, range(len(plan.chunks)))
         self._require_still_wanted()
+        self.folder.write(profile or Profile())
         self.folder.write(done)
         return done
+
+    def _shadow(self, plan: Plan) -> ShadowResult | None:
+        """Compare the challenger with the champion, whose output is complete."""
+        if not self.order.shadow:
+            return None
+        self.means.progress(plan.lines, plan.lines, "translating a share by the challenger")
+        return run_shadow(self.order.shadow, self.parts, len(plan.chunks), self._bundle(), self.means.shadow)
 
     def _require_still_wanted(self) -> None:
         """Raise if another attempt has finished this job: a stalled one must not overwrite what came later."""
@@ -310,7 +331,8 @@ class _Attempt:
         self, statuses: dict[str, int], makers: dict[str, list[int]], terms: tuple[int, int], tokens: int | None
     ) -> Done:
         written = outputs_of(self.order)
-        files = [identity(url, "") for output in written for url in output.urls]
+        urls = [url for output in written for url in output.urls]
+        files = [identity(url, "") for url in [*urls, *([review_file(self.order)] if self.order.review else [])]]
         return Done(
             fingerprint=self.fingerprint,
             number=self.number,

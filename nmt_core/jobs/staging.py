@@ -21,7 +21,7 @@ from nmt_core.jobs.order import Chunk, Order
 from nmt_core.jobs.reading import cells_of
 from nmt_core.store import storage
 
-SCHEMA = {"text": pl.String, "fault": pl.String, "raw": pl.Binary, "prefix": pl.String}
+SCHEMA = {"text": pl.String, "fault": pl.String, "raw": pl.Binary, "prefix": pl.String, "to": pl.String}
 """Columns of a chunk's rows. See `formats.single.Cell`."""
 
 
@@ -41,7 +41,7 @@ def stage(order: Order, parts: Parts, on_rows: Callable[[int], None]) -> tuple[C
     rows = 0
     for place, file in enumerate(order.inputs):
         first = 0
-        columns = Columns(order.column, order.prefix_column)
+        columns = Columns(order.column, order.prefix_column, order.to_column)
         with ExitStack() as stack:
             stream = stack.enter_context(open_input(file))
             form = format_by_name(file.name)

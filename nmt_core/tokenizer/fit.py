@@ -62,8 +62,12 @@ def measure(tokenizer: Tokenizer, lines: Sequence[str]) -> Measured:
 
 
 def unused_pieces(tokenizer: Tokenizer, used_V: np.ndarray) -> list[str]:
-    """Return the pieces that were never used, shortest first, except special pieces, bytes and the boundary mark."""
-    unused_V = (used_V == 0) & ~_byte_pieces(tokenizer)
+    """Return the pieces that were never used, shortest first, except special pieces, bytes and the boundary mark.
+
+    Language tokens are special pieces, because no text spells them.
+    """
+    controls_V = np.array([tokenizer.is_control(index) for index in range(tokenizer.vocab_size)])
+    unused_V = (used_V == 0) & ~_byte_pieces(tokenizer) & ~controls_V
     unused_V[[PAD_ID, UNK_ID, BOS_ID, EOS_ID]] = False
     pieces = (tokenizer.piece(index) for index in np.flatnonzero(unused_V).tolist())
     return sorted(filter(BOUNDARY.__ne__, pieces), key=lambda piece: (len(piece), piece))

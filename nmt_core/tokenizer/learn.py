@@ -17,6 +17,7 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
 from nmt_core.config import SIDES, MixConfig, PipelineConfig, Side, TokenizerConfig
+from nmt_core.config.section import later
 from nmt_core.errors import ConfigError
 from nmt_core.stages.stage import Inputs, Job, StageReport
 from nmt_core.tokenizer.fit import Fit, measure, unused_pieces
@@ -53,6 +54,15 @@ _SIDES_OF: dict[str, Sequence[Side]] = {SPM_FILE: SIDES, SOURCE_SPM_FILE: SIDES[
 _RESERVED = re.compile("<(pad|unk|s|/s|0x[0-9A-F]{2})>")
 
 
+class LanguageFit(Fit):
+    """Fit of the pieces to the text of one language on one side."""
+
+    language: str
+    side: Side
+    lines: int
+    """Number of sentences on which it is measured."""
+
+
 class TokenizerReport(StageReport):
     """Report of the `tokenizer` stage: how well the pieces fit the text."""
 
@@ -64,6 +74,8 @@ class TokenizerReport(StageReport):
     """Number of sampled pairs on which `source`, `target` and `unused_pieces` are measured."""
     source: Fit
     target: Fit
+    by_language: tuple[LanguageFit, ...] = later(())
+    """Fit by language and side, with many pairs of languages. Empty means that there is one pair."""
     unused_pieces: dict[str, int]
     """Number of pieces that the measured pairs do not use, bytes excluded, by vocabulary file."""
     unused_examples: list[str]
@@ -98,7 +110,11 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Tokenize
             (out / file).write_bytes(learner.learn())
     job.reporter.progress(1, 1)
     measured = replace(sample, share=min(sample.share, _MEASURED_PAIRS / max(1, pairs)))
-    return _report(Tokenizers.load(out), files, measured, items_in=pairs, sampled_pairs=sampled)
+    tokenizers = Tokenizers.load(out)
+    report = _report(tokenizers, files, measured, items_in=pairs, sampled_pairs=sampled)
+    if not config.languages.pairs:
+        return report
+    return report.model_copy(update={"by_language": _fits_by_language(tokenizers, measured)})
 
 
 def _take_over(config: PipelineConfig, out: Path) -> list[str]:
@@ -111,7 +127,9 @@ def _take_over(config: PipelineConfig, out: Path) -> list[str]:
     start_from = Path(config.tokenizer.start_from)
     models = _existing_models(start_from)
     for name, model in models.items():
-        pieces = {piece.piece for piece in sentencepiece_model_pb2.ModelProto.FromString(model).pieces}
+        proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+        _require_language_tokens(config, name, proto)
+        pieces = {piece.piece for piece in proto.pieces}
         if missing := [
             symbol for symbol in symbols(config.tokenizer, config.mix, _SIDES_OF[name]) if symbol not in pieces
         ]:
@@ -124,6 +142,26 @@ def _take_over(config: PipelineConfig, out: Path) -> list[str]:
     if (cut := start_from / PRETOKENIZERS_FILE).is_file():
         shutil.copyfile(cut, out / cut.name)
     return list(models)
+
+
+def _require_language_tokens(config: PipelineConfig, name: str, model: sentencepiece_model_pb2.ModelProto) -> None:
+    """Check that an existing vocabulary reserves a piece for each target language.
+
+    Raises:
+        ConfigError: a piece is missing, or text can spell it.
+    """
+    reserved = {piece.piece for piece in model.pieces if piece.type == piece.CONTROL}
+    if missing := [token for token in _language_tokens(config, _SIDES_OF[name]) if token not in reserved]:
+        raise ConfigError(
+            f"tokenizer.start_from={config.tokenizer.start_from}: {name} reserves no piece {missing[0]!r} for a target "
+            "language: remove its pairs from languages.pairs, or learn a vocabulary and train from scratch"
+        )
+
+
+def _language_tokens(config: PipelineConfig, sides: Sequence[Side]) -> list[str]:
+    """Return the tokens of the target languages that the vocabulary of these sides reserves."""
+    languages = config.languages
+    return list(languages.tags) if languages.tag_side in sides else []
 
 
 def _existing_models(start_from: Path) -> dict[str, bytes]:
@@ -161,6 +199,20 @@ def _report(tokenizers: Tokenizers, files: Sequence[str], sample: Sample, **coun
         longest_pieces=sorted(pieces, key=lambda piece: (-len(piece), piece))[:_EXAMPLES],
         **counts,
     )
+
+
+def _fits_by_language(tokenizers: Tokenizers, sample: Sample) -> tuple[LanguageFit, ...]:
+    """Return the fit of the pieces to each language on each side. A rare language may fit badly unnoticed otherwise."""
+    fits = []
+    pairs = [pair.split("-") for pair in sample.lines("pair")]
+    for number, side in enumerate(SIDES):
+        lines: dict[str, list[str]] = {}
+        for pair, line in zip(pairs, sample.lines(side), strict=True):
+            lines.setdefault(pair[number], []).append(line)
+        for language, own in sorted(lines.items()):
+            fit = measure(getattr(tokenizers, side), own).fit
+            fits.append(LanguageFit(**fit.model_dump(), language=language, side=side, lines=len(own)))
+    return tuple(fits)
 
 
 def symbols(options: TokenizerConfig, mix: MixConfig, sides: Sequence[Side]) -> list[str]:
@@ -216,6 +268,7 @@ class _Learner:
                 character_coverage=options.character_coverage,
                 byte_fallback=options.byte_fallback,
                 split_digits=options.split_digits,
+                control_symbols=_language_tokens(self.config, tuple(self.cut)),
                 user_defined_symbols=[] if kind == "word" else self._boundary + kept_whole,
                 normalization_rule_name="identity",  # text is already normalised, and decoding must restore it
                 pad_id=PAD_ID,

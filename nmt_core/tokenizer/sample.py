@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -43,11 +44,11 @@ class Sample:
     share: float
     seed: int
 
-    def lines(self, side: Side) -> Iterator[str]:
-        """Yield one side of the drawn pairs, in the order of the text."""
+    def lines(self, column: Side | Literal["pair"]) -> Iterator[str]:
+        """Yield one side of the drawn pairs, or their pairs of languages, in the order of the text."""
         draw = np.random.default_rng(self.seed)  # one number for each row, in order, whatever the shards are
         for shard in self.shards:
-            for batch in pq.ParquetFile(shard).iter_batches(_BATCH_ROWS, columns=[side]):
+            for batch in pq.ParquetFile(shard).iter_batches(_BATCH_ROWS, columns=[column]):
                 drawn = np.flatnonzero(draw.random(len(batch)) < self.share)
                 yield from batch.column(0).take(drawn).to_pylist()
 

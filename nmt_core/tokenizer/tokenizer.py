@@ -115,6 +115,23 @@ class Tokenizer:
         """Return the piece with this id, for display."""
         return str(self._processor.IdToPiece(index))
 
+    def id_of(self, piece: str) -> int:
+        """Return the id of a piece, also of one that no text can spell.
+
+        Raises:
+            ModelError: there is no such piece.
+        """
+        index = int(self._processor.PieceToId(piece))
+        if index == UNK_ID:
+            raise ModelError(
+                f"{self.file}: has no piece {piece!r}: use a vocabulary that was learned with the same languages.pairs"
+            )
+        return index
+
+    def is_control(self, index: int) -> bool:
+        """Return True if no text can spell the piece with this id."""
+        return bool(self._processor.IsControl(index))
+
     def is_byte(self, index: int) -> bool:
         """Return True if the piece with this id encodes one byte of a character that has no piece."""
         return bool(self._processor.IsByte(index))

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nmt_core.config import SearchConfig, TrainConfig
+from nmt_core.config import TOKEN_COLUMNS, SearchConfig, TrainConfig
 from nmt_core.errors import DataError, NmtError
 from nmt_core.judges.programs import statistics_of
 from nmt_core.models.model import TranslationModel
@@ -33,6 +33,10 @@ class DevText:
     references: Sequence[str]
     lines: Sequence[int]
     """Line number of each pair in the dev set, from 1."""
+    source_tokens: Sequence[str] = ()
+    """Piece with which each source begins, in text of many pairs of languages. Empty means none."""
+    target_tokens: Sequence[str] = ()
+    """Piece with which each target begins. Empty means none."""
 
     @classmethod
     def read(cls, folder: Path, sentences: int) -> "DevText":
@@ -43,14 +47,18 @@ class DevText:
         """
         try:
             file = folder / json.loads((folder / "splits.json").read_text(encoding="utf-8"))["dev"]
-            table = pq.read_table(file, columns=["source", "target"])
+            table = pq.read_table(file)
         except (OSError, pa.ArrowException) as error:
             raise DataError(
                 f"{folder}: the dev set cannot be read ({error}): run the stage `split` again (`--force split`)"
             ) from None
         places = evenly(len(table), sentences)
         sources, references = (table[side].take(places).to_pylist() for side in ("source", "target"))
-        return cls(sources, references, [place + 1 for place in places])
+        tokens = [
+            table[name].take(places).to_pylist() if name in table.column_names else ()
+            for name in TOKEN_COLUMNS.values()
+        ]
+        return cls(sources, references, [place + 1 for place in places], *tokens)
 
 
 class DevTranslator:
@@ -75,7 +83,10 @@ class DevTranslator:
         world: World,
     ) -> None:
         self._text = text
-        self._ids = tokenizers.source.encode([spelling.tidy(line) for line in text.sources])
+        ids = tokenizers.source.encode([spelling.tidy(line) for line in text.sources])
+        first = [[tokenizers.source.id_of(piece)] for piece in text.source_tokens] or [[]] * len(ids)
+        self._ids = [token + own for token, own in zip(first, ids, strict=True)]
+        self._prefixes = [[tokenizers.target.id_of(piece)] for piece in text.target_tokens]
         self._tokenizer = tokenizers.target
         self._spelling = Spelling(spelling.unicode_form)
         self._target_language = target_language
@@ -150,7 +161,8 @@ class DevTranslator:
         mine, stepper = [""] * len(places), TorchStepper(model)
         most = most_sources(self._search, stepper.vocab_size)
         for batch in batches_by_length(list(map(len, sources)), self._search.batch_tokens, most):
-            beams = search_batch(stepper, [sources[number] for number in batch], self._search)
+            prefixes = [self._prefixes[places[number]] for number in batch] if self._prefixes else ()
+            beams = search_batch(stepper, [sources[number] for number in batch], self._search, prefixes)
             lines = self._tokenizer.decode([best.ids for best, *_ in beams])
             for number, line in zip(batch, lines, strict=True):
                 mine[number] = self._spelling.tidy(line)

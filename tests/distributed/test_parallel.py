@@ -118,6 +118,7 @@ def test_a_recurrent_network_may_be_shared_too(train: Any, make_config: Any) -> 
     assert losses(made.path) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_guided_alignment_is_the_same_for_any_processes(
     tiny: dict[str, Artifact], train: Any, make_config: Any, tmp_path: Path
 ) -> None:
@@ -135,6 +136,7 @@ def test_guided_alignment_is_the_same_for_any_processes(
         assert losses(train(config(**changes), 2, encode=encode).path) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.cpu(20)
 def test_weights_are_rounded_to_integers_the_same_for_any_processes(train: Any, make_config: Any) -> None:
     """A shard has whole rows, and each row has a scale of its own."""

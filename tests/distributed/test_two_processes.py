@@ -101,6 +101,7 @@ print(json.dumps([scores, said]))
 """
 
 
+@pytest.mark.slow
 def test_two_processes_have_the_translations_and_scores_of_one(
     make_config: Any, tiny: dict[str, Artifact], world: World, ranks: Ranks, tmp_path: Path, free_port: int
 ) -> None:

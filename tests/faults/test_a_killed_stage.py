@@ -51,10 +51,8 @@ def started(config: PipelineConfig, store: Path, scratch: str) -> subprocess.Pop
     return subprocess.Popen(command)
 
 
-@pytest.mark.parametrize(
-    "beside",
-    [pytest.param(True, id="beside the result"), pytest.param(False, id="elsewhere", marks=pytest.mark.faults)],
-)
+@pytest.mark.faults
+@pytest.mark.parametrize("beside", [True, False], ids=["beside the result", "elsewhere"])
 def test_the_next_run_makes_what_an_undisturbed_one_makes(config: PipelineConfig, tmp_path: Path, beside: bool) -> None:
     scratch, files = ("", "killed/clean/*.partial/.scratch") if beside else (f"file://{tmp_path}/files", "files/*")
     process = started(config, tmp_path / "killed", scratch)

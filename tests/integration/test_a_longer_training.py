@@ -12,6 +12,7 @@ def longer(recipe: list[str], updates: int) -> list[str]:
     return [*recipe, "--set", f"train.max_updates={updates}"]
 
 
+@pytest.mark.slow
 @pytest.mark.cpu(60)
 def test_a_plan_names_the_training_from_which_a_longer_one_would_resume(
     finished: tuple[Any, dict[str, Any]], recipe: list[str]

@@ -15,7 +15,7 @@ from support.until import command_line, patient, runs, until
 
 Statuses = Callable[[dict[str, Any]], dict[str, str]]
 
-pytestmark = pytest.mark.cpu(25)
+pytestmark = [pytest.mark.slow, pytest.mark.cpu(40)]
 
 _SECONDS_UNTIL_THE_END = 60
 _SECONDS_UNTIL_CHILDREN_NOTICE = 40
@@ -81,7 +81,6 @@ def interrupt(process: "subprocess.Popen[str]") -> None:
     assert left == []
 
 
-@pytest.mark.slow
 def test_ctrl_c_while_the_databases_are_made(untouched: Any, recipe: list[str]) -> None:
     process = start(untouched, *recipe, "--until", "download", anew=True)
     # some of its tables are there, and more are to come
@@ -90,7 +89,6 @@ def test_ctrl_c_while_the_databases_are_made(untouched: Any, recipe: list[str]) 
     assert untouched.run("--until", "download")["status"] == "finished"
 
 
-@pytest.mark.slow
 def test_ctrl_c_in_an_early_stage(served: Any, recipe: list[str], statuses: Statuses) -> None:
     enough = ["--set", "corpus.toy.pairs=40000", "--until", "clean"]  # for a second of cleaning
     process = start(served, *recipe, *enough)
@@ -100,7 +98,6 @@ def test_ctrl_c_in_an_early_stage(served: Any, recipe: list[str], statuses: Stat
     assert statuses(served.run(*enough)) == {"download": "reused", "clean": "done"}
 
 
-@pytest.mark.slow
 def test_ctrl_c_while_training_starts(served: Any, recipe: list[str], statuses: Statuses) -> None:
     process = start(served, *recipe, "--until", "train")
     wait_for(process, served.home, "artifacts/train/*.partial/config.json", Path.exists)
@@ -111,9 +108,7 @@ def test_ctrl_c_while_training_starts(served: Any, recipe: list[str], statuses: 
     assert set(became.values()) == {"reused"}
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stopped_training_is_killed_in_mlflow_and_crashed_in_prefect(
     nmt: Any, recipe: list[str], number: int, code: int
 ) -> None:
@@ -139,7 +134,6 @@ def ended_as(nmt: Any, summary: dict[str, Any]) -> list[tuple[Any, ...]]:
     return found
 
 
-@pytest.mark.slow
 def test_a_preempted_training_is_killed_in_mlflow_and_no_failure_in_prefect(served: Any, recipe: list[str]) -> None:
     """The processes that train get SIGTERM, and `nmt` does not, as when a cluster takes its nodes back."""
     process = start(served, *recipe, *_LONG)
@@ -170,7 +164,6 @@ def run_is_ended(nmt: Any, recipe: list[str], ends: Sequence[tuple[int, str]], *
     return {name.split("/")[1] for name in finished}
 
 
-@pytest.mark.slow
 def test_a_run_that_is_killed_gets_there(served: Any, recipe: list[str]) -> None:
     finished = run_is_ended(served, recipe, [(signal.SIGKILL, "encode")], anew=False)
     summary = served.run("--until", "encode")

@@ -9,16 +9,21 @@ _PASSWORD = "sesame7f3a"
 _DEAD = f"http://nmt:{_PASSWORD}@127.0.0.1:9"
 
 
+def slow(*arguments: str) -> Any:
+    """A command that `make slow` tries: each takes seconds to import what it needs."""
+    return pytest.param(arguments, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ("models",),
-        ("promote", "quickstart", "--why", "it is better"),
-        ("translate", "--model", "models:/quickstart@champion"),
-        ("artifacts", "gc", "--yes"),
-        ("reconcile",),
+        slow("promote", "quickstart", "--why", "it is better"),
+        slow("translate", "--model", "models:/quickstart@champion"),
+        slow("artifacts", "gc", "--yes"),
+        slow("reconcile"),
         ("deploy", "quickstart"),
-        ("worker", "--pool", "cpu"),
+        slow("worker", "--pool", "cpu"),
         ("translate", "--model", "any", "--input", f"ftp://nmt:{_PASSWORD}@127.0.0.1:9/a.txt", "--output", "b.txt"),
         ("run", "quickstart", "--set", f"corpus.train=[https://nmt:{_PASSWORD}@example.org/a.tsv]"),
     ],
@@ -33,6 +38,7 @@ def test_an_error_names_the_address_without_its_password(untouched: Any, argumen
     ] == []
 
 
+@pytest.mark.slow
 def test_a_run_without_its_mlflow_keeps_no_password(served: Any, recipe: list[str]) -> None:
     """The name of the recipe is searched in the same way, so that a search in the wrong place cannot pass."""
     name = f"hushed{secrets.token_hex(6)}"

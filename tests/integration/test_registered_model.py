@@ -138,6 +138,7 @@ def guide(command: str) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_a_pulled_champion_translates_where_only_its_requirements_are_installed(
     registered: Registered, there: Path, elsewhere: dict[str, str], tmp_path: Path
 ) -> None:

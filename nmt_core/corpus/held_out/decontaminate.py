@@ -5,6 +5,9 @@ spaces and what `folding.py` folds). It is also a leak if a side shares a run of
 sentence (`short_ngram_words` with a shorter one). Even shorter sentences count only as a whole, because their runs of
 words are common.
 
+With many pairs of languages, each side is compared with all held-out sentences in its language, whatever their pair and
+their side.
+
 A pair that shares text with several sets counts for the first of them. The counts of the sets therefore add up to the
 number of dropped pairs.
 """
@@ -16,7 +19,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nmt_core.config import CleanConfig, LanguagesConfig
+from nmt_core.config import SIDES, CleanConfig, LanguagesConfig, Side
 from nmt_core.corpus import normalize, scripts
 from nmt_core.corpus.held_out import folding
 from nmt_core.spelling import Spelling
@@ -69,16 +72,40 @@ class _Words:
 class HeldOut:
     """Lookup of the sentences of all dev and test sets."""
 
-    def __init__(self, sets: Mapping[str, pl.DataFrame], config: CleanConfig, languages: LanguagesConfig) -> None:
-        """Prepare the sets: the pairs (columns source, target) of each held-out set, by its name in the report."""
+    def __init__(
+        self,
+        sets: Mapping[str, pl.DataFrame],
+        config: CleanConfig,
+        languages: LanguagesConfig,
+        languages_of: Mapping[str, LanguagesConfig] | None = None,
+    ) -> None:
+        """Prepare the sets.
+
+        Args:
+            sets: pairs (columns source, target) of each held-out set, by its name in the report.
+            config: rules about the runs of words.
+            languages: languages of the training pairs.
+            languages_of: languages of each held-out set. None means that all have the languages of the training pairs,
+                and that sides are compared with their own side.
+        """
         self.names = list(sets)
-        self._long, self._short = config.ngram_words, config.short_ngram_words
-        self._languages = {"source": languages.source, "target": languages.target}
-        texts = {
-            (name, side): folding.folded(normalize.normalise(pairs[side], *Spelling.of(config, language)), language)
-            for name, pairs in sets.items()
-            for side, language in self._languages.items()
+        of_set = languages_of or dict.fromkeys(sets, languages)
+        self._compared: dict[tuple[str, Side], list[Side]] = {
+            (name, side): [
+                other
+                for other in SIDES
+                if (getattr(of_set[name], other) == getattr(languages, side) if languages_of else other == side)
+            ]
+            for name in sets
+            for side in SIDES
         }
+        self._long, self._short = config.ngram_words, config.short_ngram_words
+        self._languages: dict[Side, str] = {"source": languages.source, "target": languages.target}
+        texts = {}
+        for name, side in {(name, other) for (name, _), others in self._compared.items() for other in others}:
+            language = getattr(of_set[name], side)
+            text = normalize.normalise(sets[name][side], *Spelling.of(config, language))
+            texts[name, side] = folding.folded(text, language)
         self._keys = {place: folding.keys(text.filter(text != ""), "") for place, text in texts.items()}
         self._ngrams = {place: self._runs(text, place[1]) for place, text in texts.items()}
 
@@ -106,10 +133,12 @@ class HeldOut:
             words = _Words.of(folding.folded(pairs[side], language), self._short)
             runs = {length: words.ngrams(length) for length in {self._long, self._short}}
             for position, name in enumerate(self.names):
-                hit = keys.is_in(self._keys[name, side].implode()).to_numpy().copy()
-                for length, held_out in self._ngrams[name, side].items():
-                    hashes, rows = runs[length]
-                    hit[rows[pl.Series(hashes).is_in(pl.Series(held_out).implode()).to_numpy()]] = True
+                hit = np.zeros(pairs.height, bool)
+                for place in ((name, other) for other in self._compared[name, side]):
+                    hit |= keys.is_in(self._keys[place].implode()).to_numpy()
+                    for length, held_out in self._ngrams[place].items():
+                        hashes, rows = runs[length]
+                        hit[rows[pl.Series(hashes).is_in(pl.Series(held_out).implode()).to_numpy()]] = True
                 set_index[hit] = np.minimum(set_index[hit], position)
         return pl.Series([*self.names, None], dtype=pl.String).gather(set_index).alias("held_out")
 

@@ -14,6 +14,7 @@ from nmt_core.corpus.cleaning.filters import Filter, word_lists
 from nmt_core.corpus.cleaning.filters.base import Scale
 from nmt_core.corpus.cleaning.thresholds import CleanRules, rules_for
 from nmt_core.corpus.held_out import decontaminate
+from nmt_core.corpus.index import CorpusIndex
 from nmt_core.spelling import Spelling
 from nmt_core.store import storage
 from nmt_core.store.artifacts import Artifact
@@ -76,14 +77,16 @@ def judge(config: PipelineConfig, download: Artifact, pairs: pl.DataFrame, read:
     """
     clean, notes = _without_selection(config.clean)
     corpora = tuple(dict.fromkeys(pairs["corpus"].to_list()))
+    languages_in = {one.name: one.languages_in(config.languages) for one in CorpusIndex.of(download).corpora}
     by_reason: dict[str, Judged] = {}
     tables = []
     with _placed_lists(clean, config.languages) as lists:
         for name in corpora:
-            rules = replace(rules_for(clean, config.languages, name), word_lists=lists)
+            languages = languages_in[name]
+            rules = replace(rules_for(clean, languages, name), word_lists=lists)
             table = _normalised(pairs.filter(corpus=name), rules)
             tables.append(table)
-            for one in [*_judged(table, rules), *_held_out(table, config, download)]:
+            for one in [*_judged(table, rules), *_held_out(table, config, download, languages)]:
                 known = by_reason.setdefault(one.reason, one)
                 if known is not one:
                     _append(known, one)
@@ -162,7 +165,9 @@ def _numbers(rows: pl.DataFrame, scale: Scale, name: str) -> list[float | None]:
     return rows.select(value=pl.when(pl.col("fault").is_null()).then(value))["value"].to_list()
 
 
-def _held_out(table: pl.DataFrame, config: PipelineConfig, download: Artifact) -> list[Judged]:
+def _held_out(
+    table: pl.DataFrame, config: PipelineConfig, download: Artifact, languages: LanguagesConfig
+) -> list[Judged]:
     """Return the verdict of the comparison with dev and test sets, if there are any."""
     sets = {
         f"{role}/{name}": pairs
@@ -171,7 +176,10 @@ def _held_out(table: pl.DataFrame, config: PipelineConfig, download: Artifact) -
     }
     if not sets:
         return []
-    leaks = decontaminate.HeldOut(sets, config.clean, config.languages).find(table)
+    index = CorpusIndex.of(download)
+    of_sets = {f"{one.role}/{one.name}": one.languages_in(config.languages) for one in index.corpora}
+    many = of_sets if config.languages.pairs else None
+    leaks = decontaminate.HeldOut(sets, config.clean, languages, many).find(table)
     drops = leaks.is_not_null() & table["fault"].is_null()
     is_on = config.clean.decontaminate
     return [Judged(decontaminate.REASON, decontaminate.REMEDY, is_on, drops.to_list(), leaks.to_list())]

@@ -116,7 +116,7 @@ Path({str(child)!r}).write_text(str(slow.pid))
 sys.stdin.read()
 slow.wait()
 """
-    limit = patient(3)
+    limit = patient(1)
     found = judged({"name": "slow", "command": program(tmp_path, text), "max_seconds": limit}, "TER")
     assert [one.metric for one in found.scores] == ["TER"]
     reason = f"was not done within {limit:g} seconds (`max_seconds`), and was ended: raise the limit"

@@ -99,7 +99,7 @@ def test_weights_become_a_bundle_that_translates_as_they_do(
     assert capfd.readouterr() == ("", "")
     out = tmp_path / "out"
     sets = [f"{precision}/{name}" for precision in ("fp16", "fp32", "int8") for name in SET_FILES]
-    assert set(report.bytes) == {"config.json", "spm.model", *sets, *(f"fp32/{name}" for name in VIEWS)}
+    assert set(report.bytes) == {"config.json", "profile.json", "spm.model", *sets, *(f"fp32/{name}" for name in VIEWS)}
     assert report.bytes["fp32/weights.bin"] == (out / "fp32/weights.bin").stat().st_size
     assert 0 < report.max_difference < 1e-4
     assert report.identical_beams == report.compared_sentences == len(LINES)

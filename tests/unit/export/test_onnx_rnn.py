@@ -58,7 +58,7 @@ def test_a_recurrent_model_becomes_a_bundle_that_translates_as_it_does(
     assert report.not_published.keys() == {"int8"}
     assert "int8 graphs are made for Transformers only" in report.not_published["int8"]
     sets = {f"{precision}/{name}" for precision in ("fp16", "fp32") for name in SET_FILES}
-    assert set(report.bytes) == {"config.json", "spm.model", "fp32/attention.onnx", *sets}
+    assert set(report.bytes) == {"config.json", "profile.json", "spm.model", "fp32/attention.onnx", *sets}
     bundle = read_bundle(tmp_path / "out")
     assert (bundle.architecture, bundle.rnn, bundle.num_heads) == ("rnn", rnn, None)
     assert bundle.precisions == ("fp32", "fp16")

@@ -84,6 +84,7 @@ def answers(asked: Sequence[tuple[str, Sequence[str]]], folder: Path) -> list[tu
     return [(int(code), *text) for code, text in zip(done.stdout.split(), texts, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.cpu(30)
 def test_modules_answer_before_they_do_anything(tmp_path: Path) -> None:
     assert {"flows.worker", "flows.servers.worker", "nmt_core.train"} <= {*modules()}
@@ -94,6 +95,7 @@ def test_modules_answer_before_they_do_anything(tmp_path: Path) -> None:
     require_answers(asked, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.cpu(30)
 def test_commands_answer_before_they_do_anything(tmp_path: Path) -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]

@@ -256,6 +256,23 @@ def test_quotes_in_tsv_that_no_program_writes_are_data(pairs: list[Pair], read_b
     assert rows_of(read_both("a.tsv", content.encode())) == good(*pairs)
 
 
+@pytest.mark.parametrize("names", ['"en"\t"de"', '"id"\t"source"\t"target"', '"SOURCE"\t"n"\t"Target"'])
+def test_names_of_columns_may_be_quoted_where_text_is_not(names: str, read_both: Reader) -> None:
+    places = [place for place, name in enumerate(names.split("\t")) if "n" != name.strip('"') != "id"]
+    rows = [["7"] * (names.count("\t") + 1) for _ in range(2)]
+    for row, pair in zip(rows, [("A house", "Ein Haus"), ("Two", "Zwei")], strict=True):
+        row[places[0]], row[places[1]] = pair
+    content = "\n".join([names, *("\t".join(row) for row in rows)]) + "\n"
+
+    assert rows_of(read_both("a.tsv", content.encode())) == good(("A house", "Ein Haus"), ("Two", "Zwei"))
+
+
+def test_a_first_pair_in_quotes_is_text(read_both: Reader) -> None:
+    content = '"source"\t"Ein Haus"\nTwo\tZwei\n'
+
+    assert rows_of(read_both("a.tsv", content.encode())) == good(('"source"', '"Ein Haus"'), ("Two", "Zwei"))
+
+
 WORDS = (
     st.text(st.sampled_from('ab ",\n\t'), max_size=8)
     .map(lambda text: f"x{text}x")

@@ -80,7 +80,11 @@ def test_every_line_has_its_line_and_the_journal_alone_is_left(job: Any, source:
     assert sum(map(bool, lines)) > 40
     assert done.done.lines == 70 and done.done.statuses["empty"] == 10
     assert job.notes[-2][:2] == (70, 70) and "lines/s, 0:00:00 left" in job.notes[-2][2]
-    assert sorted(file.name for file in (tmp_path / "out.txt.job").iterdir()) == ["done.json", "plan.json"]
+    assert sorted(file.name for file in (tmp_path / "out.txt.job").iterdir()) == [
+        "done.json",
+        "plan.json",
+        "profile.json",
+    ]
     assert not list(tmp_path.glob("*.partial"))
 
 
@@ -312,7 +316,11 @@ def test_one_that_comes_back_to_life_when_all_is_done_says_so(
     outcome = job.run(source, tmp_path / "out.parquet")
     assert (outcome.done, outcome.reused, outcome.translated) == (others[0].done, False, 0)
     assert (tmp_path / "out.parquet").read_bytes() == undisturbed
-    assert sorted(file.name for file in (tmp_path / "out.parquet.job").iterdir()) == ["done.json", "plan.json"]
+    assert sorted(file.name for file in (tmp_path / "out.parquet.job").iterdir()) == [
+        "done.json",
+        "plan.json",
+        "profile.json",
+    ]
 
 
 def test_rows_that_go_while_they_are_read_belong_to_a_job_that_others_have_ended(

@@ -84,7 +84,14 @@ def trained(kind: str) -> RecurrentModel:
     return model
 
 
-@pytest.fixture(scope="module", params=KINDS)
+IN_SHORT = {"encoder-decoder", "search", "dot", "local-p"}
+"""Kinds that `make test` tries. `make slow` tries the others."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(kind, marks=[] if kind in IN_SHORT else [pytest.mark.slow]) for kind in KINDS],
+)
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[TranslationModel, Path]:
     model, folder = trained(request.param), tmp_path_factory.mktemp("graphs") / "fp32"
     export_graphs(OnnxRnnKernels(model), folder)

@@ -101,7 +101,7 @@ def smaller(student: ModelConfig, teacher: ModelConfig) -> bool:
 
 
 @pytest.mark.cpu(20)
-@pytest.mark.parametrize("name", STUDENTS)
+@pytest.mark.parametrize("name", [STUDENTS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in STUDENTS[1:])])
 def test_a_student_passes_the_gates_and_is_searched_and_explained(
     name: str, tiny_tokenizer_file: Path, tmp_path: Path, reference
 ) -> None:

@@ -145,13 +145,13 @@ slow = functools.partial(pytest.param, marks=pytest.mark.slow)
     ("first", "second", "stop_at"),
     [
         ({}, {"max_updates": 80}, 0),
-        ({"max_updates": 37}, {"max_updates": 80}, 0),  # an end between checkpoints, validations and points
-        ({}, {"max_updates": 80}, 33),  # stopped, not finished
+        slow({"max_updates": 37}, {"max_updates": 80}, 0),  # an end between checkpoints, validations and points
+        slow({}, {"max_updates": 80}, 33),  # stopped, not finished
         slow({}, {"max_updates": 60, "validate_every": 20, "checkpoint_every": 20, "keep_checkpoints": 2}, 0),
         slow({"max_updates": 45}, {"max_updates": 75, "validate_every": 50, "max_rollbacks": 9}, 0),
         (WILD, WILD | {"max_updates": 60}, 0),
         slow({"ema_decay": 0.9}, {"max_updates": 55, "ema_decay": 0.9}, 0),
-        ({"patience": 1, "learning_rate_scale": 30.0}, {"max_updates": 60, "learning_rate_scale": 30.0}, 0),
+        slow({"patience": 1, "learning_rate_scale": 30.0}, {"max_updates": 60, "learning_rate_scale": 30.0}, 0),
         (PHASES, PHASES | {"max_updates": 60}, 0),
     ],
     ids=["longer", "odd end", "stopped", "coarser", "rarer", "best", "average", "out of patience", "phases"],

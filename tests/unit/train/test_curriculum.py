@@ -106,6 +106,7 @@ def test_each_phase_reads_its_own_corpora(
     assert begun == [("synthetic-first", 0), ("clean-last", 25)]
 
 
+@pytest.mark.slow
 def test_a_training_that_stops_in_any_phase_ends_in_the_same_weights(train: Any, options: Any, tmp_path: Path) -> None:
     config = options(TWO)
     train(tmp_path / "alone", config)

@@ -100,6 +100,7 @@ def share_of_links_followed(model: Transformer, batch: Batch) -> float:
     return float((found == batch.aligned)[counted].float().mean())
 
 
+@pytest.mark.slow
 @pytest.mark.cpu(20)
 def test_heads_learn_the_links(
     train: Callable[..., Transformer], config: Callable[..., PipelineConfig], pairs: Any, tmp_path: Path

@@ -147,6 +147,7 @@ def test_a_stopped_training_resumes_to_the_same_weights(
     assert are_equal(whole.state_dict(), resumed.state_dict())
 
 
+@pytest.mark.slow
 @pytest.mark.cpu(20)
 def test_rounding_costs_less_after_it(
     train: Callable[..., tuple[Transformer, float]],

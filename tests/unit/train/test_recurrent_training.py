@@ -105,6 +105,7 @@ def test_adadelta_needs_no_rate_to_be_chosen(train: Any) -> None:
     assert {point["learning_rate"] for point in points if "learning_rate" in point} == {1.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "options"), [("search", ADADELTA), ("dot", QUICK)])
 def test_a_stopped_run_resumes_with_the_same_weights(
     train: Any, tmp_path: Path, kind: str, options: dict[str, Any]

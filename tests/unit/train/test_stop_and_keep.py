@@ -187,6 +187,7 @@ def test_the_weights_of_the_best_and_the_last_are_kept(
     assert kept(folder) == expected | set(updates[-2:])
 
 
+@pytest.mark.slow
 def test_a_stopped_run_keeps_and_scores_what_an_undisturbed_one_does(
     fit: Any, scored: tuple[Path, Curve], tmp_path: Path
 ) -> None:

@@ -14,10 +14,14 @@ import torch
 
 from flows.registry.champions import Author, Champions
 from flows.registry.gate import pass_gate
+from flows.registry.shadows import keep_result
 from flows.runs.summary import RegisteredModel
+from nmt_core.bundle.folder import BUNDLE_FILE, sha256_of
 from nmt_core.config import ModelConfig, PipelineConfig
 from nmt_core.evaluate.verdict import Check, CheckKind
 from nmt_core.export import speed
+from nmt_core.jobs.folder import Done
+from nmt_core.jobs.shadow_result import ShadowResult
 from nmt_core.models.transformer import Transformer
 from nmt_core.search.shortlist import Shortlist
 from nmt_core.store.artifacts import MANIFEST, REPORT, Artifact, describe_outputs
@@ -360,3 +364,23 @@ def test_without_the_test_sets_nothing_is_compared(
     model = registry.register(replace(candidate, split=None), config)
     assert (model.aliases, failed(model)) == (["challenger"], ["quality", "contamination"])
     assert "no longer in the store" in model.verdict
+
+
+@pytest.mark.cpu(30)
+def test_a_better_model_that_was_worse_on_real_jobs_stays_challenger(
+    registry: Any, champion: RegisteredModel, other_bundle: Path
+) -> None:
+    config = registry.config(registry={"shadow": "required", "shadow_lines": 100})
+    split = registry.split(news=registry.references(other_bundle))
+    candidate = registry.candidate(config, other_bundle, split)
+    unseen = registry.register(candidate, config)
+    assert failed(unseen) == ["shadow"] and "0 lines of real jobs" in check(unseen, "shadow").why
+    statuses = {"champion_statuses": {"ok": 200}, "challenger_statuses": {"ok": 170, "repeats": 30}}
+    sha256 = sha256_of(candidate.export.path / BUNDLE_FILE)
+    values = {"model": "test", "version": "2", "sha256": sha256, "share": 0.1, "lines": 200, "challenger_bad_alone": 30}
+    shadow = ShadowResult.model_validate(values | statuses)
+    done = Done(fingerprint="0" * 32, number=1, model="test", model_version="1", statuses={}, outputs=(), shadow=shadow)
+    assert keep_result(registry.settings, done) == ""
+    worse = registry.register(candidate, config)
+    assert failed(worse) == ["shadow"] and worse.aliases == ["challenger"]
+    assert worse.verdict.startswith("stays challenger: 30 of 200 lines of 1 job have a bad status")

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -141,3 +142,17 @@ def test_a_mistake_is_explained(given: Any, params: dict[str, Any], facts: list[
         model.predict(None, given, params)
     assert raised.value.error_code == "INVALID_PARAMETER_VALUE"
     assert all(fact in raised.value.message for fact in facts), raised.value.message
+
+
+def test_the_target_language_of_a_model_for_many(
+    into_many: Callable[..., Path], tiny_bundle: Path, tmp_path: Path, expected: list[str], model: Any
+) -> None:
+    bundle = into_many(tiny_bundle, tmp_path / "many", "source", ["en-ko", "ko-en"])
+    many, translator = loaded(bundle), Translator.load(bundle)
+    for to in ("ko", "en", "ko-en"):
+        assert many.predict(None, [LINE], {"to": to}) == [translator.translate(LINE, to=to).text]
+    with pytest.raises(MlflowException, match="no target language is named"):
+        many.predict(None, [LINE], {"to": ""})
+    with pytest.raises(MlflowException, match="to='de'"):
+        many.predict(None, [LINE], {"to": "de"})
+    assert model.predict(None, [LINE], {"to": "ko"}) == expected[:1]

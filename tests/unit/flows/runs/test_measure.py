@@ -61,6 +61,7 @@ def test_every_stage_is_measured_and_nothing_else_is_left(settings: Settings, wo
         assert (found.origin, found.basis) == ("measurement", f"measurement {summary.run_id}")
 
 
+@pytest.mark.slow
 @pytest.mark.cpu(30)
 def test_text_that_is_not_here_is_not_fetched_and_only_the_model_is_measured(
     settings: Settings, world: World, tmp_path: Path
@@ -76,6 +77,7 @@ def test_text_that_is_not_here_is_not_fetched_and_only_the_model_is_measured(
     assert evidence.sizes.target_vocab == 700, "the invented words suffice for the recipe's own vocabulary"
 
 
+@pytest.mark.slow
 @pytest.mark.cpu(30)
 def test_a_sample_of_local_text_is_measured_with_a_vocabulary_that_it_can_fill(
     settings: Settings, world: World, tmp_path: Path

@@ -3,7 +3,7 @@
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -258,3 +258,27 @@ def test_a_port_that_is_in_use_is_named() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"--port {port}: .*in use.*--port 0"):
             bound("127.0.0.1", port)
+
+
+def test_the_target_language_of_a_model_for_many(
+    into_many: Callable[..., Path], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    bundle = into_many(tiny_bundle, tmp_path / "many", "source", ["en-ko", "ko-en", "en-de"])
+    settings, translator = Settings.load({"NMT_HOME": str(tmp_path)}), Translator.load(bundle)
+    service = Service(CurrentModel(str(bundle), settings), threads=1, limits=LIMITS, reload_seconds=0)
+    with TestClient(make_app(service, token="")) as client:
+        expected = {to: translator.translate(LINES[0], to=to).text for to in ("ko", "en", "de")}
+        assert asked(client, text=LINES[0], to="de")["translations"] == [expected["de"]]
+        assert asked(client, text=LINES[0], target="en-ko")["translations"] == [expected["ko"]]
+        assert asked(client, q=LINES[0], source="ko", target="en") == {"translatedText": expected["en"]}
+        for request, facts in (
+            ({}, "no target language is named"),
+            ({"target": "fr"}, "to='fr'"),
+            ({"source": "fr", "target": "de"}, "to='fr-de'"),
+        ):
+            refused = client.post("/translate", json={"text": LINES[0]} | request)
+            assert refused.status_code == 400
+            assert facts in refused.json()["detail"]
+            assert "ko, en, de" in refused.json()["detail"]
+        targets = {one["code"]: one["targets"] for one in client.get("/languages").json()}
+        assert targets == {"en": ["ko", "de"], "ko": ["en"]}

@@ -54,31 +54,37 @@ def workers(settings: Settings, listening_before: set[tuple[str, int]]) -> Itera
     assert os.environ.keys() == before
 
 
+@pytest.mark.slow
 def test_results_come_in_the_order_of_the_tasks(workers: DaskWorkers) -> None:
     assert list(workers.map(abs, range(-7, 0))) == list(range(7, 0, -1))
     assert list(workers.map(abs, [])) == []
 
 
+@pytest.mark.slow
 def test_the_tasks_are_done_by_two_other_processes(workers: DaskWorkers) -> None:
     assert workers.count == 2
     pids = set(workers.map(os.readlink, ["/proc/self"] * 6))
     assert len(pids) == 2 and str(os.getpid()) not in pids
 
 
+@pytest.mark.slow
 def test_a_single_task_is_done_in_this_process(workers: DaskWorkers) -> None:
     assert list(workers.map(os.readlink, ["/proc/self"])) == [str(os.getpid())]
 
 
+@pytest.mark.slow
 def test_tasks_are_taken_as_they_are_needed(workers: DaskWorkers) -> None:
     numbers = itertools.count()
     assert list(itertools.islice(workers.map(abs, numbers), 6)) == list(range(6))
     assert next(numbers) < 12
 
 
+@pytest.mark.slow
 def test_a_worker_has_one_thread_for_libraries_and_our_prefect_server(workers: DaskWorkers, prefect_api: str) -> None:
     assert list(workers.map(os.getenv, ["POLARS_MAX_THREADS", "PREFECT_API_URL"])) == ["1", prefect_api]
 
 
+@pytest.mark.slow
 def test_errors_come_back_as_they_were(workers: DaskWorkers, tmp_path: Path) -> None:
     results = workers.map(os.path.getsize, [str(tmp_path), str(tmp_path / "missing")])
     next(results)
@@ -99,12 +105,14 @@ def test_a_task_that_kills_three_workers_is_an_error(workers: DaskWorkers) -> No
     assert list(workers.map(abs, [-1, -2])) == [1, 2], "it keeps working"
 
 
+@pytest.mark.slow
 def test_it_listens_on_this_machine_alone(workers: DaskWorkers, listening_before: set[tuple[str, int]]) -> None:
     list(workers.map(abs, [1, 2]))
     places = listening() - listening_before
     assert {address for address, _ in places} == {"127.0.0.1"}, places
 
 
+@pytest.mark.slow
 def test_each_task_is_seen_in_prefect_as_one_of_the_flow(workers: DaskWorkers, tmp_path: Path) -> None:
     lock = threading.Lock()  # stands for what a stage holds on to
 
@@ -134,6 +142,7 @@ def test_each_task_is_seen_in_prefect_as_one_of_the_flow(workers: DaskWorkers, t
         until(all_are, lambda: str(seen()), every=0.2)
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_there_is_used_and_left_running(workers: DaskWorkers, settings: Settings) -> None:
     """The cluster is given by its address, which is all that is known about it."""
     address = workers._started().client.scheduler_info()["address"]  # type: ignore[attr-defined]  # Dask's runner

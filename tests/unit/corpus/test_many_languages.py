@@ -1,0 +1,141 @@
+"""Text of many pairs of languages: cleaned by pair, protected in all, mixed by pair and marked with a token."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from nmt_core.config import MixConfig, PipelineConfig
+from nmt_core.corpus import mix
+from nmt_core.store.artifacts import Artifact
+
+RunUntil = Callable[..., dict[str, Artifact]]
+ANIMALS = [
+    ("dog", "Hund", "chien"),
+    ("cat", "Katze", "chat"),
+    ("horse", "Pferd", "cheval"),
+    ("bird", "Vogel", "oiseau"),
+    ("mouse", "Maus", "souris"),
+]
+SAID = [
+    (f"The {a} sees the {b} today.", f"Das {x} sieht heute die {y}.", f"Le {u} voit la {v} aujourd'hui.")
+    for a, x, u in ANIMALS
+    for b, y, v in ANIMALS
+]
+ENGLISH, GERMAN, FRENCH = map(list, zip(*SAID, strict=True))
+COPY = ("Stop now, please.", "Stop now, please do it.")
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Callable[..., PipelineConfig]:
+    """Make a recipe for English, German and French, with the text of each corpus."""
+
+    def corpus(name: str, pairs: Sequence[str], sources: Sequence[str], targets: Sequence[str]) -> dict[str, Any]:
+        files = tmp_path / f"{name}.1", tmp_path / f"{name}.2"
+        for file, lines in zip(files, (sources, targets), strict=True):
+            file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return {"name": name, "source": str(files[0]), "target": str(files[1]), "pairs": list(pairs)}
+
+    def make(**sections: Any) -> PipelineConfig:
+        both = ["en-de", "de-en"]
+        text = {
+            "train": [
+                corpus("two", both, [*ENGLISH[4:], COPY[0]], [*GERMAN[4:], COPY[1]]),
+                corpus("one", ["fr-en"], [*FRENCH[2:12], COPY[0]], [*ENGLISH[2:12], COPY[1]]),
+            ],
+            "dev": [corpus("dev", both, ENGLISH[:2], GERMAN[:2])],
+            "test": [corpus("news", both, ENGLISH[2:4], GERMAN[2:4])],
+        }
+        unseen = corpus("unseen", ["fr-de"], FRENCH[4:5], GERMAN[4:5])
+        text["test"].append(unseen | {"zero_shot": True})
+        languages = {"pairs": [*both, "fr-en"]} | sections.pop("languages", {})
+        rules = {"min_language_probability": 0}
+        return PipelineConfig.model_validate(
+            {"name": "many", "languages": languages, "corpus": text, "clean": rules, **sections}
+        )
+
+    return make
+
+
+def rows(artifact: Artifact, files: str) -> pl.DataFrame:
+    return pl.concat(pl.read_parquet(file) for file in sorted(artifact.path.glob(files)))
+
+
+def test_a_test_sentence_of_one_pair_is_kept_out_of_all_others(
+    many: Callable[..., PipelineConfig], run_until: RunUntil
+) -> None:
+    clean = run_until(many(), "clean")["clean"]
+    dropped = rows(clean, "dropped-*.parquet").filter(reason="held_out")
+
+    # English test text of en-de is on the target side of fr-en, and French text of fr-de on its source side.
+    assert dropped.select("corpus", "line", "value").sort("corpus", "line").rows() == [
+        ("one", 1, "test/news"),
+        ("one", 2, "test/news"),
+        ("one", 3, "test/unseen"),
+        ("two", 1, "test/unseen"),
+    ]
+    # The same two sentences are a copy within one pair of languages only.
+    assert rows(clean, "train-*.parquet").filter(source=COPY[0])["corpus"].sort().to_list() == ["one", "two"]
+    pairs = {row["corpus"]: row["pair"] for row in clean.report()["funnel"]}
+    assert pairs == {"two": "en-de, de-en", "one": "fr-en"}
+
+
+def test_each_pair_is_written_in_its_direction_with_its_token(
+    many: Callable[..., PipelineConfig], run_until: RunUntil
+) -> None:
+    split = run_until(many(), "split")["split"]
+    train = rows(split, "train-*.parquet")
+
+    counts = dict(train["source_token"].value_counts().iter_rows())
+    assert counts == {"<2de>": 21, "<2en>": 21 + 8}
+    forth, back = (train.filter(pair=pair) for pair in ("en-de", "de-en"))
+    assert forth["source"].to_list() == back["target"].to_list()
+    assert set(forth["source"]) <= {*ENGLISH, COPY[0]}
+    assert {(row["corpus"], row["pair"]): row["trained_on"] for row in split.report()["mix"]} == {
+        ("two", "en-de"): 21,
+        ("two", "de-en"): 21,
+        ("one", "fr-en"): 8,
+    }
+
+    splits = json.loads((split.path / "splits.json").read_text(encoding="utf-8"))
+    assert splits["pairs"] == {"news-en-de": "en-de", "news-de-en": "de-en", "unseen-fr-de": "fr-de"}
+    assert splits["zero_shot"] == ["unseen-fr-de"]
+    assert rows(split, "test-news-de-en.parquet").rows() == list(zip(GERMAN[2:4], ENGLISH[2:4], strict=True))
+    assert rows(split, "dev.parquet").select("pair", "source_token").rows() == [
+        *[("en-de", "<2de>")] * 2,
+        *[("de-en", "<2en>")] * 2,
+    ]
+
+
+def test_caps_and_weights_of_pairs_leave_no_row_unaccounted_for(
+    many: Callable[..., PipelineConfig], run_until: RunUntil
+) -> None:
+    rules = [{"pair": "en-de", "max_pairs": 5}, {"pair": "fr-en", "weight": 2}]
+    split = run_until(many(mix={"pairs": rules}, languages={"tag_side": "target"}), "split")["split"]
+    report = split.report()
+
+    trained_on = {row["pair"]: row["trained_on"] for row in report["mix"]}
+    assert 0 < trained_on["en-de"] <= 5
+    assert (trained_on["de-en"], trained_on["fr-en"]) == (21, 16)
+    assert report["dropped"] == {"not_drawn": 21 - trained_on["en-de"]}
+    dropped = rows(split, "dropped-*.parquet")
+    assert set(dropped.select("reason", "value").rows()) == {("not_drawn", "en-de")}
+    assert "source_token" not in rows(split, "train-*.parquet").columns
+    assert rows(split, "train-*.parquet")["target_token"].null_count() == 0
+
+
+def test_a_temperature_evens_out_pairs_and_not_their_corpora() -> None:
+    counts = {"large": np.array([8_000]), "small": np.array([1_000]), "poor": np.array([1_000])}
+    directions = {"large": ["en-de"], "small": ["en-de"], "poor": ["en-fr"]}
+    rates = mix.rates_of_pairs(counts, MixConfig(temperature=2), directions)
+
+    sizes = {key: rate.times * counts[key.split()[0]][0] for key, rate in rates.items()}
+    assert sum(sizes.values()) == pytest.approx(10_000)
+    assert (sizes["large en-de"] + sizes["small en-de"]) / sizes["poor en-fr"] == pytest.approx(3)
+    assert sizes["large en-de"] / sizes["small en-de"] == pytest.approx(8)
+    plain = mix.rates_of_pairs(counts, MixConfig(), directions)
+    assert all(rate.changes_nothing for rate in plain.values())
