@@ -52,7 +52,7 @@ class ForeignModel:
     target: Vocabulary
     """Vocabulary of the target. It is the same object as `source` if the vocabulary is joint."""
     starts: Pretokenizers
-    """Pieces that come before sources and targets."""
+    """Pieces that come before sources and targets, and characters that only the other side knows."""
     languages: LanguagesConfig
     search: SearchConfig
 

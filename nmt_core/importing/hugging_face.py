@@ -118,7 +118,7 @@ def _marian(folder: Path, described: Mapping[str, Any], languages: tuple[str, st
         (source_VM, target_VM),
         languages=languages_of(folder, given),
         norm="post",
-        starts=Pretokenizers(),
+        starts=reading(source, target),
         positions=tensors.get("encoder.embed_positions.weight"),
     )
 
@@ -252,6 +252,12 @@ def _search(folder: Path, described: Mapping[str, Any], config: ModelConfig) -> 
     return search_within(
         config.max_positions, beam_size=beams, length_penalty=max(0.0, given.get("length_penalty") or 1.0)
     )
+
+
+def reading(source: Vocabulary, target: Vocabulary) -> Pretokenizers:
+    """Return what both sides read as the tokenizer of Marian's models reads it."""
+    sides = (SideConfig(foreign_characters=one.foreign_characters) for one in (source, target))
+    return Pretokenizers(**dict(zip(_SIDES, sides, strict=True)))
 
 
 def read_tensors(folder: Path) -> dict[str, Array]:

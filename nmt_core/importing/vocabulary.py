@@ -39,6 +39,8 @@ class Vocabulary:
     """SentencePiece model with the special ids of this pipeline."""
     rows: tuple[int, ...]
     """Row of each piece in the other model's matrices, or `ZEROS`."""
+    foreign_characters: str = ""
+    """Characters that the SentencePiece model does not know, and the vocabulary does."""
 
     @property
     def is_spare(self) -> list[bool]:
@@ -90,12 +92,13 @@ def convert(
     for text, row in (controls or {}).items():
         added.add(text, row, _KINDS.CONTROL)
     known = {character for text in texts[_FIRST_PIECE:] for character in text}
-    covered = set(found)
+    covered, foreign = set(found), ""
     for text, row in row_of.items():
         if row in covered:
             continue
         if len(text) == 1 and text not in known:
             added.add(text, row, _KINDS.USER_DEFINED)
+            foreign += text
         elif rows:
             added.add(text, row, _KINDS.UNUSED)
         covered.add(row)
@@ -104,7 +107,7 @@ def convert(
     for row in sorted(set(range(rows)) - set(found)):
         added.add(f"<unused-{row}>", row, _KINDS.CONTROL)
     model.trainer_spec.vocab_size = len(model.pieces)
-    return Vocabulary(bytes(model.SerializeToString()), tuple(found))
+    return Vocabulary(bytes(model.SerializeToString()), tuple(found), foreign)
 
 
 def _require_no_joins(model: "sentencepiece_model_pb2.ModelProto", file: Path) -> None:

@@ -63,6 +63,10 @@ class SideConfig(BaseModel):
     """Piece that comes before each text of this side, such as the language of a model for many languages. Text never
     becomes this piece, and its translation does not show it. Empty means none."""
 
+    foreign_characters: str = later("")
+    """Characters that only the vocabulary of the other side knows, of a model of another program. Alone, each is a
+    piece. In a run of such or unknown characters, the run is one <unk>, as in MarianTokenizer."""
+
     def make(self) -> Pretokenizer | None:
         """Return the pretokenizer. None means that text is not pretokenized."""
         if self.kind == "none":

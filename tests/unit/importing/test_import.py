@@ -126,7 +126,8 @@ def test_translations_have_the_ids_of_transformers(
     beam_size: int,
 ) -> None:
     shape, foreign, done = imported
-    search = AS_TRANSFORMERS.model_copy(update={"beam_size": beam_size})
+    most = 120 - (shape == "m2m")  # here, the first token of the language does not count
+    search = AS_TRANSFORMERS.model_copy(update={"beam_size": beam_size, "max_length_offset": most})
     translator = Translator.load(done.folder, search)
     source, target = translator.tokenizers.source, translator.tokenizers.target
     sources = [source.start_ids + ids for ids in source.encode(golden.LINES)]
