@@ -1,12 +1,15 @@
 """`nmt import`: turn a model of another program into a bundle."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.cli.arguments import Debug, Quiet
 from nmt_core.errors import ConfigError, counted
+
+if TYPE_CHECKING:
+    from nmt_core.importing.importer import Imported
 
 
 def import_model(
@@ -45,7 +48,6 @@ def import_model(
     debug: Debug = False,
 ) -> None:
     """Turn a model of another program into a bundle, which translates, teaches, and can be trained further."""
-    from flows.display.progress import terminal
     from flows.settings import Settings
     from nmt_core.config import ExportConfig
     from nmt_core.export.dev import Dev
@@ -59,20 +61,24 @@ def import_model(
     foreign = read_model(address, (source, target))
     dev = Dev.of_files(text, references)
     done = run(foreign, to, dev, ExportConfig(), Settings.load().resources.threads, SilentReporter())
-    if quiet:
-        return
-    console = terminal(to_stderr=False)
+    if not quiet:
+        _print(done, has_references=references is not None)
+    typer.echo(str(to))
+
+
+def _print(done: "Imported", *, has_references: bool) -> None:
+    """Print what the gates found, and what they left out."""
+    from flows.display.progress import terminal
+
+    console, of = terminal(to_stderr=False), "" if has_references else " against fp32"
     rows = [
         f"{counted(done.parameters, 'parameter')}, {done.languages.tag('source')} into {done.languages.tag('target')}",
         f"{done.parity.identical:,} of {counted(done.parity.sentences, 'sentence')} with the beams of PyTorch",
-        "BLEU "
-        + ("" if references else "against fp32 ")
-        + ", ".join(f"{name} {x:.2f}" for name, x in done.bleu.items()),
+        f"BLEU{of} " + ", ".join(f"{name} {score:.2f}" for name, score in done.bleu.items()),
         *done.costs,
     ]
     for row in rows:
         console.print(row, soft_wrap=True, markup=False, highlight=False)
-    typer.echo(str(to))
 
 
 import_model.__name__ = "import"  # a word of Python, so no function can be defined by this name

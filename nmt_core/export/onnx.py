@@ -136,7 +136,7 @@ def _others(options: ExportConfig) -> list[Precision]:
 
 
 def write_graphs(gates: Gates, model: TranslationModel, options: ExportConfig, out: Path, reporter: Reporter) -> Parity:
-    """Write the graphs of each precision that passes its gate, with those of the shortlist if it is requested.
+    """Write the graphs of each precision that passes its gate, and the graphs of the shortlist if it is requested.
 
     Raises:
         StageError: ONNX Runtime and PyTorch differ by more than `export.parity_tolerance`, or in any beam.

@@ -1,6 +1,6 @@
 """Read models in the folders of `transformers`: MarianMTModel, and M2M100ForConditionalGeneration, which NLLB uses too.
 
-The names of weights and the fields of `config.json` are those of transformers 5.
+Weights and the fields of `config.json` have the names that transformers 5 gives them.
 """
 
 import json

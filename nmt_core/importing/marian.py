@@ -1,6 +1,6 @@
 """Read `model.npz` of Marian, whose configuration is inside, with its SentencePiece models.
 
-The names of weights, the options and the sinusoids are those of marian-dev 1.12 (`src/models/transformer.h`).
+Weights, options and sinusoids are as in marian-dev 1.12 (`src/models/transformer.h`).
 """
 
 import zipfile

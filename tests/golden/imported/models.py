@@ -131,7 +131,7 @@ def _marian(folder: Path) -> None:
 
 
 def marian_sinusoids() -> Any:
-    """Positions of Marian itself, which differ from those of transformers in the number of steps."""
+    """Positions of Marian itself, which differ from the positions of transformers in the number of steps."""
     half = D_MODEL // 2
     angles = np.arange(POSITIONS)[:, None] * np.exp(np.arange(half) * -np.log(10_000) / (half - 1))
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)

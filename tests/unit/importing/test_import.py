@@ -293,7 +293,7 @@ def test_nothing_is_replaced(folder_of: Callable[[str], Path], tmp_path: Path) -
         read_model(tmp_path / "nowhere")
 
 
-def test_rows_of_nllb_are_one_place_after_those_of_sentencepiece(
+def test_rows_of_nllb_are_one_place_after_sentencepiece(
     golden: ModuleType, folder_of: Callable[[str], Path], tmp_path: Path
 ) -> None:
     """The rows of NLLB's tokenizer: four special pieces, the pieces of SentencePiece, languages, a mask."""
