@@ -110,7 +110,7 @@ class Pretokenizers(BaseModel):
 
     def write(self, folder: Path) -> None:
         """Write the file to the folder of the tokenizers, unless text of both sides is left as it is."""
-        if self != Pretokenizers():
+        if any(side.kind != "none" or side.start or side.foreign_characters for side in (self.source, self.target)):
             (folder / PRETOKENIZERS_FILE).write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     @property
