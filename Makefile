@@ -25,7 +25,7 @@ help:
 	@echo "make quickstart   train, register and try a toy translation model (minutes on two cores)"
 	@echo "make quick        the tests that the changed files reach, a minute at most (SINCE=REVISION: changed since then)"
 	@echo "make test         format, lint, types, and all tests except the next four groups"
-	@echo "make slow         the tests that take long and rarely break: environments, schedules, PostgreSQL"
+	@echo "make slow         the tests that take long and rarely break: environments, schedules, PostgreSQL, Dask"
 	@echo "make faults       the tests that kill training and fill disks (minutes)"
 	@echo "make ui           the tests that drive the Prefect UI in Chromium (Debian: apt-get install chromium)"
 	@echo "make containers   build the images on Debian and test them and the stack, as root (half an hour)"

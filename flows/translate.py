@@ -14,7 +14,8 @@ from flows.runs.endings import completed, ends_in_words
 from flows.runs.run_names import Deployed, Parameters, unless_typed
 from flows.servers.heartbeats import says_its_end
 from flows.settings import Settings
-from flows.translation.job import Report, TranslationRequest, translate_job
+from flows.translation.job import Report, translate_job
+from flows.translation.request import TranslationRequest
 from flows.translation.watching import DRIFTED, model_resource
 from flows.watch import EventError, tell
 from nmt_core.documents.document import Redo
@@ -111,7 +112,8 @@ def _tell_of_drift(report: Report, warn: Callable[[str], None]) -> None:
     payload = {name: report[name] for name in ("model", "model_version", "target", "lines", "watched")}
     resource = Resource({"prefect.resource.id": model_resource(report["model"])})
     try:
-        tell(Event(event=DRIFTED, resource=resource, payload=payload | {"measures": measures}))
+        event = Event(event=DRIFTED, resource=resource, payload=payload | {"measures": measures})
+        tell(event, "the text of the job drifts", "start the retraining by hand if it is due")
     except EventError as error:
         warn(str(error))
 

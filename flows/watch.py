@@ -105,10 +105,15 @@ def watch(config: PipelineConfig) -> list[str]:
     return completed(words, changed)
 
 
-def tell(event: Event) -> None:
+def tell(event: Event, fact: str = "text has changed", remedy: str = "run `watch` again") -> None:
     """Send an event, and return when the server has received it.
 
     Prefect's `emit_event` leaves this to a thread that does not report failures.
+
+    Args:
+        event: Event to send.
+        fact: What the event reports, for the message of an error.
+        remedy: What to do if the event is lost, for the same message.
 
     Raises:
         EventError: The server does not answer, or does not accept the event.
@@ -117,8 +122,8 @@ def tell(event: Event) -> None:
         asyncio.run(_send(event))
     except Exception as error:  # from the socket, the handshake, or httpx when the related resources are read
         raise EventError(
-            f"Prefect did not accept the event {event.event} ({words_of(error)}): check that its server answers, then "
-            "run the flow again"
+            f"{fact}, but Prefect did not accept the event ({words_of(error)}): check that its server "
+            f"answers, then {remedy}"
         ) from error
 
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from flows.display.progress import Detail
     from flows.settings import Settings
-    from flows.translation.job import Report, TranslationRequest
+    from flows.translation.job import Report
+    from flows.translation.request import TranslationRequest
 
 _STEP = "translate"
 
@@ -64,6 +65,20 @@ _Alignments = Annotated[
 _Column = Annotated[
     str, typer.Option(help="Column of a table to translate: its name, or its number if the table has no header.")
 ]
+_LongLines = Annotated[
+    str,
+    typer.Option(
+        metavar="split|cut",
+        help="Handling of lines longer than the model reads. The default is the model's own setting.",
+    ),
+]
+_LineByLine = Annotated[
+    bool,
+    typer.Option(
+        "--line-by-line",
+        help="Write each translation before the next line is read, if input or output is a pipe. This is slower.",
+    ),
+]
 _Job = Annotated[
     str,
     typer.Option(
@@ -104,13 +119,6 @@ _ForReview = Annotated[
         "--for-review", help="Mark new translations for review: fuzzy in PO, needs-review-translation in XLIFF 1.2."
     ),
 ]
-_LongLines = Annotated[
-    str,
-    typer.Option(
-        metavar="split|cut",
-        help="Handling of lines longer than the model reads. The default is the model's own setting.",
-    ),
-]
 _Shadow = Annotated[
     str,
     typer.Option(
@@ -149,19 +157,13 @@ def translate(
     shadow: _Shadow = "",
     share: _Share = 0.05,
     review: _Review = 0,
-    line_by_line: Annotated[
-        bool,
-        typer.Option(
-            "--line-by-line",
-            help="Write each translation before the next line is read, if input or output is a pipe. This is slower.",
-        ),
-    ] = False,
+    line_by_line: _LineByLine = False,
     overrides: SearchOverrides = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Translate text line by line. Files are translated as a job: repeat the command to resume it."""
-    from flows.translation.job import TranslationRequest
+    from flows.translation.request import TranslationRequest
 
     request = TranslationRequest(
         model,
@@ -203,7 +205,8 @@ def run_translation(request: "TranslationRequest", detail: "Detail" = "normal") 
     """
     from flows.display.progress import terminal
     from flows.settings import Settings
-    from flows.translation.job import PIPE, translate_pipe
+    from flows.translation.pipe import translate_pipe
+    from flows.translation.request import PIPE
     from nmt_core.formats.rows import INVALID_UTF8
     from nmt_core.jobs.inputs import UNREADABLE
 

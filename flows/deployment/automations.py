@@ -112,13 +112,7 @@ def new_text(recipe: str, retrain: UUID) -> AutomationCore:
     return AutomationCore(
         name=name_of_new_text(recipe),
         description="The flow `watch` checks the addresses of the corpora.",
-        trigger=EventTrigger(
-            expect={CHANGED},
-            match={"prefect.resource.id": resource_of(recipe)},
-            posture=Posture.Reactive,
-            threshold=1,
-            within=timedelta(0),
-        ),
+        trigger=_after(CHANGED, resource_of(recipe)),
         actions=[RunDeployment(deployment_id=retrain)],
     )
 
@@ -133,14 +127,19 @@ def drift(recipe: str, model: str, jobs: int, retrain: UUID) -> AutomationCore:
     return AutomationCore(
         name=name_of_drift(recipe),
         description="The flow `translate` compares each job with the training text and with earlier jobs.",
-        trigger=EventTrigger(
-            expect={DRIFTED},
-            match={"prefect.resource.id": model_resource(model)},
-            posture=Posture.Reactive,
-            threshold=jobs,
-            within=_DRIFT_WITHIN,
-        ),
+        trigger=_after(DRIFTED, model_resource(model), jobs, _DRIFT_WITHIN),
         actions=[RunDeployment(deployment_id=retrain)],
+    )
+
+
+def _after(event: str, resource: str, times: int = 1, within: timedelta = timedelta(0)) -> EventTrigger:
+    """Return the trigger that fires when a resource has sent an event a number of times within a period."""
+    return EventTrigger(
+        expect={event},
+        match={"prefect.resource.id": resource},
+        posture=Posture.Reactive,
+        threshold=times,
+        within=within,
     )
 
 

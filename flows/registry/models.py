@@ -52,6 +52,18 @@ class Model:
         return override_search(read_search(self.folder), [*own, *overrides])
 
 
+def pinned(address: str, asked: str, version: ModelVersion) -> str:
+    """Return the address of the version that an unfinished job began with, if the same alias is given again.
+
+    Args:
+        address: Model as the user names it now.
+        asked: Model as the user named it when the job began.
+        version: Version that this was then.
+    """
+    is_alias = address == asked and address.startswith("models:/") and address != version.name
+    return f"models:/{version.name}/{version.version}" if is_alias else address
+
+
 @contextlib.contextmanager
 def model_of(address: str, settings: Settings) -> Iterator[Model]:
     """Yield the model at an address `models:/...`, in a folder, or with the name of an export artifact.

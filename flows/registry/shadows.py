@@ -9,7 +9,7 @@ from nmt_core.config import RegistryConfig
 from nmt_core.errors import words_of
 from nmt_core.evaluate.verdict import Check
 from nmt_core.jobs.folder import Done
-from nmt_core.jobs.shadow_result import GOOD, ShadowResult, sign_test
+from nmt_core.jobs.shadow_result import ShadowResult, sign_test
 from nmt_core.store.atomic import write_atomically
 
 _NAME = "translates real jobs no worse than the champion"
@@ -59,7 +59,7 @@ def shadow_check(results: list[ShadowResult], registry: RegistryConfig) -> list[
             f"{registry.shadow_lines:,} are needed: run `nmt translate --shadow` with this version, then judge it again"
         )
         return [Check(kind="shadow", name=_NAME, passed=registry.shadow == "if_measured", why=why)]
-    champion, challenger = (sum(bad_lines(own) for own in each) for each in zip(*map(_statuses, results), strict=True))
+    champion, challenger = (sum(result.bad_lines[side] for result in results) for side in (0, 1))
     alone = sum(one.champion_bad_alone for one in results), sum(one.challenger_bad_alone for one in results)
     p_value = sign_test(*alone)
     is_worse = alone[1] > alone[0] and p_value < registry.significance
@@ -81,15 +81,6 @@ def shadow_check(results: list[ShadowResult], registry: RegistryConfig) -> list[
             why=why,
         )
     ]
-
-
-def _statuses(result: ShadowResult) -> tuple[Any, Any]:
-    return result.champion_statuses, result.challenger_statuses
-
-
-def bad_lines(statuses: dict[str, int]) -> int:
-    """Return the number of lines whose status is bad."""
-    return sum(count for status, count in statuses.items() if status not in GOOD)
 
 
 def shadow_rows(result: ShadowResult) -> list[dict[str, Any]]:

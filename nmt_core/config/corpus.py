@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from nmt_core.config.languages import Pair, Side, reverse_of
-from nmt_core.config.section import Section, Seed, later
+from nmt_core.config.section import Section, Seed, first_repeated, later
 
 Sha256 = Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
 
@@ -219,6 +219,6 @@ class CorpusConfig(Section):
             )
         names = [files.name for files in (*self.train, *self.dev, *self.test)]
         names += [text.name for text in self.monolingual]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"uses the name {twice[0]!r} twice: give every corpus a name of its own")
+        if twice := first_repeated(names):
+            raise ValueError(f"uses the name {twice!r} twice: give every corpus a name of its own")
         return self

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from nmt_core.config.section import Command, Section, Seed, later
+from nmt_core.config.section import Command, Section, Seed, first_repeated, later
 from nmt_core.config.systems import System
 
 BuiltInMetric = Literal["TER", "chrF++", "spBLEU"]
@@ -179,21 +179,18 @@ class EvaluateConfig(Section):
 
     @model_validator(mode="after")
     def _names_each_system_once(self) -> "EvaluateConfig":
-        names = [system.name for system in self.systems]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"systems has the name {twice[0]!r} twice: name one of the two otherwise")
+        if twice := first_repeated(system.name for system in self.systems):
+            raise ValueError(f"systems has the name {twice!r} twice: name one of the two otherwise")
         return self
 
     @model_validator(mode="after")
     def _names_each_suite_once(self) -> "EvaluateConfig":
-        kinds = [suite.kind for suite in self.suites]
-        if twice := [kind for kind in kinds if kinds.count(kind) > 1]:
-            raise ValueError(f"suites has the kind {twice[0]} twice: remove one of the two")
+        if twice := first_repeated(suite.kind for suite in self.suites):
+            raise ValueError(f"suites has the kind {twice} twice: remove one of the two")
         return self
 
     @model_validator(mode="after")
     def _names_each_metric_once(self) -> "EvaluateConfig":
-        names = [metric.name for metric in self.metrics]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"metrics has the name {twice[0]!r} twice: remove one of the two, or name it otherwise")
+        if twice := first_repeated(metric.name for metric in self.metrics):
+            raise ValueError(f"metrics has the name {twice!r} twice: remove one of the two, or name it otherwise")
         return self

@@ -11,7 +11,7 @@ from pydantic import (
 )
 
 from nmt_core.config.language_codes import canonical, parse_tag
-from nmt_core.config.section import Section, later
+from nmt_core.config.section import Section, first_repeated, later
 
 Side = Literal["source", "target"]
 """Side of a sentence pair."""
@@ -144,8 +144,8 @@ class LanguagesConfig(Section):
 
     @model_validator(mode="after")
     def _has_one_main_pair(self) -> "LanguagesConfig":
-        if twice := [pair for pair in self.pairs if self.pairs.count(pair) > 1]:
-            raise ValueError(f"pairs has {twice[0]} twice: remove one of the two")
+        if twice := first_repeated(self.pairs):
+            raise ValueError(f"pairs has {twice} twice: remove one of the two")
         if self.pairs and self.pair != self.pairs[0]:
             raise ValueError(
                 f"source={self.tag('source')} and target={self.tag('target')} are not the first pair of pairs "

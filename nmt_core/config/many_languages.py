@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nmt_core.config.corpus import ParallelCorpus, name_of_set
 from nmt_core.config.languages import SIDES
+from nmt_core.config.section import first_repeated
 
 if TYPE_CHECKING:
     from nmt_core.config.pipeline import PipelineConfig
@@ -88,9 +89,9 @@ def _of_corpora(config: "PipelineConfig") -> Iterator[str]:
                 f"corpus.{role} is empty: with languages.pairs, dev and test text cannot be taken out of the training "
                 f"text: name files in corpus.{role}"
             )
-    names = [name_of_set(text.name, text.pairs, pair) for text in corpus.test for pair in text.pairs]
-    if twice := [name for name in names if names.count(name) > 1]:
-        yield f"corpus.test makes two test sets of the name {twice[0]!r}: give one of the corpora another name"
+    names = (name_of_set(text.name, text.pairs, pair) for text in corpus.test for pair in text.pairs)
+    if twice := first_repeated(names):
+        yield f"corpus.test makes two test sets of the name {twice!r}: give one of the corpora another name"
 
 
 def _of_unsupported(config: "PipelineConfig") -> Iterator[str]:

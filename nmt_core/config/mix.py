@@ -3,7 +3,7 @@
 from pydantic import Field, model_validator
 
 from nmt_core.config.languages import Pair
-from nmt_core.config.section import Section, Seed, later
+from nmt_core.config.section import Section, Seed, first_repeated, later
 
 
 class MixRule(Section):
@@ -49,7 +49,6 @@ class MixConfig(Section):
 
     @model_validator(mode="after")
     def _names_each_pair_once(self) -> "MixConfig":
-        names = [rule.pair for rule in self.pairs]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"pairs has {twice[0]} twice: remove one of the two")
+        if twice := first_repeated(rule.pair for rule in self.pairs):
+            raise ValueError(f"pairs has {twice} twice: remove one of the two")
         return self

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -23,6 +24,16 @@ Command = Annotated[str, AfterValidator(_is_command)]
 LARGE = 2**53
 """Bounds from here on come from the width of an integer, and tell a reader nothing."""
 _SCALARS = {"integer", "number", "string", "boolean"}
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that occurs for a second time, or None if all differ."""
+    seen = set[str]()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def _shape_forms(schema: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from nmt_core.config.languages import Side
 from nmt_core.config.search import Fault, SearchConfig
-from nmt_core.config.section import Section, later
+from nmt_core.config.section import Section, first_repeated, later
 
 MadeFrom = Literal["target_monolingual", "source_monolingual", "parallel_source"]
 """Text that a teacher translates."""
@@ -74,8 +74,8 @@ class SyntheticPart(Section):
                 f"the teacher {REVERSE} translates alone, and from the target language: remove the other teachers, and "
                 "set text to target_monolingual"
             )
-        if twice := [name for name in dict.fromkeys(self.teachers) if self.teachers.count(name) > 1]:
-            raise ValueError(f"teachers has {twice[0]} twice: remove one")
+        if twice := first_repeated(self.teachers):
+            raise ValueError(f"teachers has {twice} twice: remove one")
         return self
 
 

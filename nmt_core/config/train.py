@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from nmt_core.config.evaluate import Metric
-from nmt_core.config.section import Section, Seed, later
+from nmt_core.config.section import Section, Seed, first_repeated, later
 
 
 class CurriculumPhase(Section):
@@ -197,9 +197,8 @@ class TrainConfig(Section):
             raise ValueError(
                 f"patience={self.patience} does not apply to a curriculum: set the patience of its phases instead"
             )
-        names = [phase.name for phase in self.curriculum]
-        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
-            raise ValueError(f"curriculum has two phases named {twice[0]}: rename one")
+        if twice := first_repeated(phase.name for phase in self.curriculum):
+            raise ValueError(f"curriculum has two phases named {twice}: rename one")
         *earlier, last = self.curriculum
         for number, phase in enumerate(earlier):
             if not phase.updates and not phase.patience:

@@ -72,6 +72,12 @@ def key_of(corpus: str, pair: str) -> str:
     return f"{corpus} {pair}"
 
 
+def corpus_and_pair(key: str) -> tuple[str, str]:
+    """Return the corpus and the pair of languages of a key by `key_of`. The key of a corpus alone has an empty pair."""
+    corpus, _, pair = key.partition(" ")
+    return corpus, pair
+
+
 def rates_of(counts: Mapping[str, np.ndarray], config: MixConfig) -> dict[str, Rate]:
     """Return the rate of each corpus, given its pairs.
 

@@ -206,14 +206,15 @@ def _report(
         held_out=dict(sorted(total.leaked.items())),
         mix=[
             MixedCorpus(
-                corpus=name.partition(" ")[0],
-                clean=total.clean[name],
+                corpus=corpus,
+                clean=total.clean[key],
                 times=rate.times,
-                trained_on=total.train[name],
+                trained_on=total.train[key],
                 tag=rate.tag,
-                pair=name.partition(" ")[2],
+                pair=pair,
             )
-            for name, rate in rates.items()
+            for key, rate in rates.items()
+            for corpus, pair in [mix.corpus_and_pair(key)]
         ],
         monolingual=monolingual,
     )
@@ -274,6 +275,8 @@ def _split(
     finally:
         storage.remove_folder(scratch)
     storage.sweep(str(out))
+    if mixing[1]:
+        _require_text_of_each_pair(config.languages, total.clean)
     return total
 
 
@@ -283,6 +286,20 @@ def _write_held_out(dev: pl.DataFrame, tests: Mapping[str, pl.DataFrame], out: P
     for name, test in tests.items():
         storage.write(test.select(SIDES), str(out / files[name]))
     (out / SPLITS).write_text(json.dumps({"dev": DEV, "tests": files}, indent=1), encoding="utf-8")
+
+
+def _require_text_of_each_pair(languages: LanguagesConfig, clean: Mapping[str, int]) -> None:
+    """Check that clean text is left for each pair of languages, given the number of rows by `mix.key_of`.
+
+    Raises:
+        StageError: a pair has no text, for example because its corpora were skipped.
+    """
+    with_text = {mix.corpus_and_pair(key)[1] for key, count in clean.items() if count}
+    if missing := [pair for pair in languages.pairs if pair not in with_text]:
+        raise StageError(
+            f"split: no text is left for the pair {missing[0]} of languages.pairs, because `clean` skipped or dropped "
+            "all of it: see the report of clean, name other text in corpus.train, or remove the pair"
+        )
 
 
 def _write_many_held_out(
@@ -333,7 +350,8 @@ def _in_all_directions(pairs: pl.DataFrame, directions: mix.Directions) -> pl.Da
         for (corpus,), part in pairs.group_by("corpus", maintain_order=True)
         for pair, rows in reading.in_each_direction(part, directions[corpus])
     ]
-    return pl.concat(parts)
+    columns = [pl.lit("").alias(name) for name in ("pair", "mixed_as")]
+    return pl.concat(parts) if parts else pairs.with_columns(columns)
 
 
 @functools.lru_cache(maxsize=2)

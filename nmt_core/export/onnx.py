@@ -99,8 +99,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     for name in files_of(folder):
         shutil.copyfile(folder / name, out / name)
     several = rows_with_several_sentences(inputs["split"].path, config)
-    spelling = Spelling.of(config.clean, config.languages.source)
-    write_training_profile(inputs["split"].path, tokenizers.source, spelling, out)
+    write_training_profile(inputs["split"].path, tokenizers.source, _spelling(config), out)
     bundle = describe_bundle(out, config, model, several, is_listed_by_default=shortlist_use == _UNASKED)
     (out / BUNDLE_FILE).write_text(bundle.model_dump_json(indent=1) + "\n", encoding="utf-8")
     reporter.progress(steps, steps, f"largest difference {parity.max_difference:.1e}")
@@ -120,9 +119,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         shortlist_use=shortlist_use,
         costs=gates.costs(),
         members=tuple(weights.member for weights in members),
-        bytes={
-            file.relative_to(out).as_posix(): file.stat().st_size for file in sorted(out.rglob("*")) if file.is_file()
-        },
+        bytes=_sizes(out),
     )
 
 
@@ -153,6 +150,16 @@ def write_graphs(gates: Gates, model: TranslationModel, options: ExportConfig, o
         reporter.progress(number, steps, f"exporting {precision}")
         _export_judged(gates, precision, out, reporter, with_shortlist=listed)
     return parity
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Return the size of each file of a bundle in bytes, by its path in it."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
+
+
+def _spelling(config: PipelineConfig) -> Spelling:
+    return Spelling.of(config.clean, config.languages.source)
 
 
 def _export_judged(gates: Gates, precision: Precision, out: Path, reporter: Reporter, *, with_shortlist: bool) -> None:

@@ -25,6 +25,9 @@ _COMMON = " \n\r\t"
 _FEWEST_COMMON = 0.005  # of all characters, in text of any language that is in UTF-16
 _MANY_NULS = 0.2  # of the bytes: half of them in most alphabets
 _NULS_OF_UTF_32 = 0.24  # each unit has one or more, since Unicode ends at 0x10FFFF
+_CONTROLS = bytes(set(range(1, 32)) - set(b"\t\n\r"))
+_MANY_CONTROLS = 0.1  # of the bytes: Thai in UTF-16 has one in each letter, and no byte above 0x7F
+_MOST_STRAYS = (8, 4, 0.02)  # in all, to each line end, or to each character
 _KEEP = "nmt_keep"  # error handler
 
 
@@ -59,6 +62,9 @@ def shown_charset(head: bytes) -> str:
 
 
 def _is_utf_8(head: bytes) -> bool:
+    """Return True if this is text in UTF-8, in which control characters are rare."""
+    if len(head) - len(head.translate(None, _CONTROLS)) > _MANY_CONTROLS * len(head):
+        return False
     try:
         codecs.getincrementaldecoder(UTF_8)().decode(head)
     except UnicodeError:
@@ -73,6 +79,12 @@ def _share_of_common(head: bytes, charset: str) -> float:
     except UnicodeError:
         return 0.0
     if not text or "\0" in text or any(character in "\ufffe\uffff" for character in text):
+        return 0.0
+    width = 4 if charset.startswith("utf-32") else 2
+    low_bytes = head[0 if charset.endswith("le") else width - 1 :: width]
+    ends = text.count("\n")
+    strays = low_bytes.count(b"\n") - ends  # letters such as 上 (U+4E0A), unless some bytes of lines are NUL
+    if strays > max(most * number for most, number in zip(_MOST_STRAYS, (1, ends, len(text)), strict=True)):
         return 0.0
     return sum(map(text.count, _COMMON)) / len(text)
 

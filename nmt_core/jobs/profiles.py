@@ -1,8 +1,10 @@
 """Profile a job chunk by chunk. The profile of a chunk is published with its translations, in the same file."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 import polars as pl
+import pyarrow as pa
 
 from nmt_core.drift.profile import Profile, merged, of_translations, profile_of, sampled
 from nmt_core.jobs.folder import Parts
@@ -33,10 +35,16 @@ def profile_chunk(
 
 
 def profile_of_job(parts: Parts, numbers: Iterable[int]) -> Profile | None:
-    """Return the profile of all chunks, or None if an earlier version translated one of them without a profile."""
+    """Return the profile of all chunks, or None if an earlier version translated one of them without a profile.
+
+    It is also None if a chunk is gone because another worker has finished the job, or damaged, which is reported when
+    the output is written.
+    """
     profiles = []
     for number in numbers:
-        content = metadata_of(parts.output(number)).get(PROFILE.encode())
+        content = None
+        with suppress(FileNotFoundError, pa.ArrowInvalid):
+            content = metadata_of(parts.output(number)).get(PROFILE.encode())
         if content is None:
             return None
         profiles.append(Profile.model_validate_json(content))

@@ -54,7 +54,7 @@ class ShadowResult(BaseModel):
             return f"{name}: not compared: {self.problem}"
         if not self.lines:
             return f"{name}: no line was drawn: raise --share"
-        bad = [sum(count for status, count in own.items() if status not in GOOD) for own in self.statuses]
+        bad = self.bad_lines
         speed = f", {self.speed:.2f} times the speed" if self.speed else ""
         return (
             f"{name}: {bad[1]:,} of {self.lines:,} lines with a bad status, the champion {bad[0]:,} "
@@ -62,9 +62,13 @@ class ShadowResult(BaseModel):
         )
 
     @property
-    def statuses(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """Statuses of the champion's and of the challenger's translations."""
-        return self.champion_statuses, self.challenger_statuses
+    def bad_lines(self) -> tuple[int, int]:
+        """Numbers of lines with a bad status of the champion's and of the challenger's translations."""
+        champion, challenger = (
+            sum(count for status, count in statuses.items() if status not in GOOD)
+            for statuses in (self.champion_statuses, self.challenger_statuses)
+        )
+        return champion, challenger
 
 
 def sign_test(one: int, other: int) -> float:

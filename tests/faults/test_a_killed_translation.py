@@ -25,7 +25,8 @@ from support.until import command_line, patient, until
 
 from flows.settings import Settings
 from flows.translate import translate
-from flows.translation.job import EXPERIMENT, TranslationRequest, translate_job
+from flows.translation.job import EXPERIMENT, translate_job
+from flows.translation.request import TranslationRequest
 from nmt_core.bundle.folder import read_bundle
 from nmt_core.config import SearchConfig
 from nmt_core.jobs.folder import read_bytes
@@ -75,7 +76,7 @@ def test_a_job_that_is_killed_again_and_again_ends_as_if_it_were_not(
     before = job.translated()
     assert job.ended(job.start()) == LINES - 500 * before
     assert job.output() == undisturbed
-    assert sorted(file.name for file in (job.folder / "job").iterdir()) == ["done.json", "plan.json"]
+    assert sorted(file.name for file in (job.folder / "job").iterdir()) == ["done.json", "plan.json", "profile.json"]
 
 
 @nightly
@@ -154,7 +155,7 @@ def test_three_share_a_job_one_dies_and_one_is_thought_dead(job: Any, undisturbe
     stopped.send_signal(signal.SIGCONT)
     assert job.ended(stopped) < LINES
     assert job.output() == undisturbed
-    assert sorted(file.name for file in (job.folder / "job").iterdir()) == ["done.json", "plan.json"]
+    assert sorted(file.name for file in (job.folder / "job").iterdir()) == ["done.json", "plan.json", "profile.json"]
 
 
 @faults

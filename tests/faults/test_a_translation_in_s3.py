@@ -57,7 +57,7 @@ def files(job: Any) -> list[str]:
     return sorted(key for key in found if not key.startswith("in/"))
 
 
-LEFT = ["job/done.json", "job/plan.json", "out.parquet", "out.parquet.unreadable.jsonl"]
+LEFT = ["job/done.json", "job/plan.json", "job/profile.json", "out.parquet", "out.parquet.unreadable.jsonl"]
 
 
 @nightly

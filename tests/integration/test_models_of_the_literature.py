@@ -16,7 +16,8 @@ from support.trained_here import Here
 
 from flows import retraining
 from flows.settings import Settings
-from flows.translation.job import TranslationRequest, translate_job
+from flows.translation.job import translate_job
+from flows.translation.request import TranslationRequest
 from nmt_core.recipes.recipe import load_recipe
 from nmt_core.train.distributed import World
 

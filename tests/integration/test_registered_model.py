@@ -290,6 +290,7 @@ def test_the_model_says_what_it_needs_and_where_it_comes_from(finished: tuple[An
         "spm.model",
         "config.json",
         "search.json",
+        "profile.json",
     }
     of_first = "select key, value from model_version_tags where version = 1 and name = 'quickstart'"
     tags = dict(nmt.select("mlflow.db", of_first))

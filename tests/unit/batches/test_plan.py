@@ -123,7 +123,8 @@ def test_an_epoch_reads_each_corpus_as_often_as_its_weight_says(weight: float, b
         assert set(found.values()) <= {math.floor(weight), math.floor(weight) + 1}
         assert sum(found.values()) == pytest.approx(400 * weight, abs=60)
         counts.append(found)
-    assert counts[0] != counts[1] or weight == math.floor(weight)
+    fraction = weight - math.floor(weight)
+    assert counts[0] != counts[1] or min(fraction, 1 - fraction) < 0.05  # of 400 pairs, so few may be the same ones
 
 
 @settings(max_examples=20)

@@ -11,6 +11,7 @@ import pytest
 
 from nmt_core.config import MixConfig, PipelineConfig
 from nmt_core.corpus import mix
+from nmt_core.errors import StageError
 from nmt_core.store.artifacts import Artifact
 
 RunUntil = Callable[..., dict[str, Artifact]]
@@ -126,6 +127,14 @@ def test_caps_and_weights_of_pairs_leave_no_row_unaccounted_for(
     assert set(dropped.select("reason", "value").rows()) == {("not_drawn", "en-de")}
     assert "source_token" not in rows(split, "train-*.parquet").columns
     assert rows(split, "train-*.parquet")["target_token"].null_count() == 0
+
+
+def test_a_pair_whose_text_is_all_dropped_is_refused_by_name(
+    many: Callable[..., PipelineConfig], run_until: RunUntil
+) -> None:
+    too_strict = {"overrides": [{"corpus": "one", "max_words": 1}]}
+    with pytest.raises(StageError, match=r"no text is left for the pair fr-en.*corpus\.train"):
+        run_until(many(clean=too_strict), "split")
 
 
 def test_a_temperature_evens_out_pairs_and_not_their_corpora() -> None:

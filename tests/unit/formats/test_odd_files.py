@@ -30,6 +30,31 @@ def test_wide_characters_are_read_with_and_without_a_mark(charset: str, text: st
     assert pairs_in(read_both("a.tsv", f"{text}\tHallo du\n".encode(charset))) == [(text, "Hallo du")]
 
 
+@pytest.mark.parametrize("charset", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "我们昨天晚上坐火车去上海看了很多朋友和家人。",
+        "ช้างตัวใหญ่เดินเข้ามาในหมู่บ้าน",
+        "ਅਸੀਂ ਸਾਰੇ ਇੱਥੇ ਹਾਂ।",
+        "Ċikka marret id-dar.",
+    ],
+)
+def test_letters_that_look_like_line_ends_in_wide_characters_are_letters(
+    charset: str, text: str, read_both: Reader
+) -> None:
+    rows = [(f"{text} {number}", f"Hallo {number}") for number in range(40)]
+    content = "".join(f"{source}\t{target}\n" for source, target in rows)
+    assert pairs_in(read_both("a.tsv", content.encode(charset))) == rows
+
+
+def test_lines_of_bytes_with_nul_in_some_are_lines(read_both: Reader) -> None:
+    heads, tails = (b"\0\1\0\2", b"\1\0\0\1", b"\x96a b\0"), (b"\0", b"1", b"$\xc8", b"", b"word", b"\0\1 \0", b"ab")
+    lines = [head + b"\t" + tail for head in heads for tail in tails]
+    table = read_both("a.tsv", b"".join(line + b"\n" for line in lines))
+    assert table.height == len(lines)
+
+
 PACKINGS: dict[str, Callable[[bytes], bytes]] = {
     "a.tsv.gz": lambda text: gzip.compress(gzip.compress(text)),
     "a.tsv.gz.gz": lambda text: gzip.compress(gzip.compress(text)),

@@ -68,7 +68,11 @@ def test_a_document_job_that_is_killed_resumes_with_the_same_bytes(
     outcome = run_module.run_job(run_module.JobRequest("tiny"), order, job.folder(order), job.means)
     assert outcome.translated == outcome.done.lines - 16 == 24
     assert (tmp_path / "out.html").read_bytes() == (tmp_path / "undisturbed.html").read_bytes()
-    assert sorted(file.name for file in (tmp_path / "out.html.job").iterdir()) == ["done.json", "plan.json"]
+    assert sorted(file.name for file in (tmp_path / "out.html.job").iterdir()) == [
+        "done.json",
+        "plan.json",
+        "profile.json",
+    ]
 
 
 def test_the_tags_of_a_page_stay_and_so_does_everything_between(job: Any, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_a_folder_may_have_any_name(name: str, job: Any, source: Path, tmp_path:
     source = source.rename(tmp_path / name / "in.txt")
     assert job.run(source, tmp_path / name / "out.txt").done.lines == 40
     assert sorted(os.listdir(tmp_path / name)) == ["in.txt", "out.txt", "out.txt.job"]  # noqa: PTH208
-    assert sorted(storage.names_in(str(tmp_path / name / "out.txt.job"))) == ["done.json", "plan.json"]
+    assert sorted(storage.names_in(str(tmp_path / name / "out.txt.job"))) == ["done.json", "plan.json", "profile.json"]
 
 
 def test_parts_that_vanish_as_soon_as_they_are_written_are_named(
@@ -114,7 +114,7 @@ def test_what_others_keep_in_the_folder_of_a_job_stays(job: Any, source: Path, t
     order = job.order(source, tmp_path / "out.txt")
     run_job(JobRequest("tiny"), order, JobFolder(str(tmp_path / "job")), job.means)
     names = sorted(path.name for path in (tmp_path / "job").iterdir())
-    assert names == ["0" * 32, "done.json", "parts-of-mine", "plan.json"] and kept.read_text() == "kept"
+    assert names == ["0" * 32, "done.json", "parts-of-mine", "plan.json", "profile.json"] and kept.read_text() == "kept"
 
 
 @pytest.mark.parametrize("moment", ["output", "done"])
@@ -249,7 +249,7 @@ def test_a_file_is_safe_from_a_loss_of_power_before_it_gets_its_name(
     monkeypatch.setattr(Path, "replace", named)
     job.run(source, tmp_path / "out.txt")
     drafts = [name for what, name in done if what != "sync" and "/claims/" not in name]
-    assert len(drafts) == 5 + 5 + 3, "chunks, their translations, plan, output and what is done"
+    assert len(drafts) == 5 + 5 + 4, "chunks, their translations, plan, output, profile and what is done"
     for draft in drafts:
         renamed = done.index(("sync names later", draft))
         assert ("sync", draft) in done[:renamed]

@@ -144,7 +144,11 @@ def test_a_job_that_others_end_while_we_begin_is_not_done_again(
     monkeypatch.setattr(JobFolder, "begin", begin_late)
     outcome = job.run(source, tmp_path / "out.txt")
     assert (outcome.done, outcome.reused, outcome.translated) == (others[0].done, True, 0)
-    assert sorted(file.name for file in (tmp_path / "out.txt.job").iterdir()) == ["done.json", "plan.json"]
+    assert sorted(file.name for file in (tmp_path / "out.txt.job").iterdir()) == [
+        "done.json",
+        "plan.json",
+        "profile.json",
+    ]
 
 
 def test_an_order_that_cannot_be_done_makes_room_for_a_better_one(job: Any, tmp_path: Path) -> None:

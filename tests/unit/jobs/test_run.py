@@ -339,7 +339,7 @@ def test_rows_that_go_while_they_are_read_belong_to_a_job_that_others_have_ended
         return read(url)
 
     monkeypatch.setattr(storage, "read", lose)
-    assert translate_chunk(ChunkTask(3, parts, bundle, Claims(parts.claims))) == ChunkResult(3, "gone")
+    assert translate_chunk(ChunkTask(3, parts, bundle, Claims(parts.claims), 70)) == ChunkResult(3, "gone")
 
 
 @pytest.mark.parametrize(("name", "has_scores"), [("out.txt", False), ("out.parquet", True), ("out.tsv", True)])

@@ -1,11 +1,15 @@
 """A challenger translates a share of a job's lines beside the champion, and costs nothing else whatever happens."""
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import psutil
 import pytest
 from scipy.stats import binomtest
 
@@ -14,7 +18,7 @@ from nmt_core.errors import StageError
 from nmt_core.jobs import run as run_module
 from nmt_core.jobs.order import ModelVersion, Shadow
 from nmt_core.jobs.shadow import drawn
-from nmt_core.jobs.shadow_result import GOOD, ShadowResult, sign_test
+from nmt_core.jobs.shadow_result import ShadowResult, sign_test
 from nmt_core.jobs.staging import SCHEMA
 
 LINES = ["the cat sees a dog.", "", "a big house 12", "now", "a small house and it runs", "\x00", "to it to it"]
@@ -53,8 +57,8 @@ def test_the_output_is_the_same_and_both_models_are_compared(
     assert (tmp_path / "both.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()
     assert result.problem == "" and 8 < result.lines < 30
     assert sum(result.champion_statuses.values()) == sum(result.challenger_statuses.values()) == result.lines
-    bad = [sum(count for status, count in own.items() if status not in GOOD) for own in result.statuses]
-    assert bad[1] - bad[0] == result.challenger_bad_alone - result.champion_bad_alone
+    champion_bad, challenger_bad = result.bad_lines
+    assert challenger_bad - champion_bad == result.challenger_bad_alone - result.champion_bad_alone
     assert result.agreement < 90 and result.identical < result.lines
     assert result.champion_score is not None and result.challenger_score is not None and result.speed
     itself = run(job, tiny_bundle, source, tmp_path / "itself.parquet")
@@ -75,6 +79,42 @@ def test_a_challenger_that_dies_is_named_and_costs_nothing_else(
     assert "nowhere" in outcome.done.shadow.problem
     assert outcome.done.shadow.in_words().startswith("shadow other version 2: not compared")
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "alone.jsonl").read_bytes()
+
+
+@pytest.mark.cpu(25)
+def test_a_challenger_that_is_killed_each_time_is_named_and_costs_nothing_else(
+    job: Any, other_bundle: Path, source: Path, tmp_path: Path
+) -> None:
+    job.run(source, tmp_path / "alone.jsonl")
+    with killed_when_seen() as killed:
+        result = run(job, other_bundle, source, tmp_path / "out.jsonl")
+    assert len(killed) > 1, "a worker that dies is replaced before the challenger is given up"
+    assert "killed by SIGKILL" in result.problem and result.lines == 0
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "alone.jsonl").read_bytes()
+
+
+@contextmanager
+def killed_when_seen() -> Iterator[list[int]]:
+    """Kill each worker that this process starts in the block. Yield the list of their numbers."""
+    this, killed, over = psutil.Process(), list[int](), threading.Event()
+    others = {child.pid for child in this.children(recursive=True)}
+
+    def kill() -> None:
+        while not over.wait(0.01):
+            for child in this.children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    if child.pid not in others and "nmt_core.execution.child " in " ".join(child.cmdline()):
+                        others.add(child.pid)
+                        child.kill()
+                        killed.append(child.pid)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        yield killed
+    finally:
+        over.set()
+        killer.join()
 
 
 def test_a_job_that_was_stopped_after_its_output_ends_with_the_same_comparison(

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from flows.settings import Settings
-from flows.translation.job import TranslationRequest, translate_job
+from flows.translation.job import translate_job
+from flows.translation.request import TranslationRequest
 from nmt_core.config import SearchConfig
 from nmt_core.errors import ConfigError, DataError
 from nmt_core.formats.single import Columns, kind_by_name, read_single

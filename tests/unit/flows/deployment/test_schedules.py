@@ -14,11 +14,13 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Crashed, Pending, Running, Scheduled
 from support.small_forms import without_form
 
-from flows.deployment.automations import name_of_new_text
+from flows.deployment import automations
+from flows.deployment.automations import name_of_drift, name_of_new_text, wanted_automations
 from flows.deployment.deployments import Entry, Pools, table
 from flows.deployment.installation import install
 from flows.deployment.schedules import deployed, schedule_rows, set_paused, undeploy
 from flows.servers.late_runs import SKIPPED, skip_late
+from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
 
 POOLS = Pools("cpu", "")
@@ -217,3 +219,18 @@ def test_a_run_that_waits_for_a_retry_is_not_late(client: SyncPrefectClient, dep
     client.set_flow_run_state(waiting.id, retry, force=True)
     late(entry, 5)
     assert skip_late(client, str) == []
+
+
+def test_drift_starts_a_retraining_where_the_recipe_says_so(client: SyncPrefectClient, deploy: Any) -> None:
+    retrain = client.read_deployment_by_name(deploy("drifting").full_name).id
+    values = {"corpus": {"toy": {}}, "registry": {"model_name": "served"}, "schedule": {"drifting_jobs": 3}}
+    config = PipelineConfig.model_validate({"name": "drifting"} | values)
+    wanted = wanted_automations(client, [], None, [(config, retrain)])
+    assert automations.install(client, wanted) == [f"created {name_of_drift('drifting')}"]
+    assert automations.install(client, wanted) == [], "installing again changes nothing"
+    [found] = client.read_automations_by_name(name_of_drift("drifting"))
+    assert (found.trigger.threshold, found.trigger.expect) == (3, {"nmt.translation.drift"})
+    assert found.trigger.match.model_dump() == {"prefect.resource.id": "nmt.model.served"}
+    assert [action.deployment_id for action in found.actions] == [retrain]
+    assert f"removed the automation {name_of_drift('drifting')}" in undeploy(client, "drifting")
+    assert not client.read_automations_by_name(name_of_drift("drifting"))

@@ -19,39 +19,15 @@ from support.facts import raises
 from flows.cli.translate import run_translation
 from flows.registry.models import model_of
 from flows.settings import Settings
-from flows.tracking.mlflow_tracker import open_database
-from flows.translation.job import (
-    EXPERIMENT,
-    PIPE,
-    TranslationRequest,
-    _require_writable,
-    translate_job,
-    translate_pipe,
-    workers_of,
-)
+from flows.translation.job import EXPERIMENT, translate_job, workers_of
+from flows.translation.pipe import translate_pipe
+from flows.translation.request import PIPE, TranslationRequest
+from flows.translation.targets import require_writable
 from nmt_core.errors import ConfigError, DataError, ModelError, StageError
 from nmt_core.jobs.checks import FAULTS
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.search import onnx_session
 from nmt_core.store import storage
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Home with MLflow's database, which takes seconds to make."""
-    home = tmp_path_factory.mktemp("home")
-    open_database(f"sqlite:///{home / 'mlflow.db'}")
-    return home
-
-
-@pytest.fixture
-def settings(home: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    monkeypatch.setenv("NMT_HOME", str(home))
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home / 'mlflow.db'}")
-    # MLflow finds models by what was set last in the process, and other tests set the servers of theirs.
-    monkeypatch.setattr("mlflow.tracking._tracking_service.utils._tracking_uri", None)
-    monkeypatch.setattr("mlflow.tracking._model_registry.utils._registry_uri", None)
-    return Settings.load({"NMT_HOME": str(home), "NMT_THREADS": "2"})
 
 
 @pytest.fixture
@@ -298,7 +274,8 @@ def test_text_output_and_job_may_all_be_in_s3(
     assert report["lines"] == 4 and report["target"] == f"{s3_folder}/out.tsv"
     store, name = storage.store_of(s3_folder)
     assert store.cat_file(f"{name}/out.tsv") == (tmp_path / "out.tsv").read_bytes()
-    made = ["in.txt", "out.tsv", "out.tsv.job/done.json", "out.tsv.job/plan.json", "out.tsv.unreadable.jsonl"]
+    journal = ["done.json", "drift.html", "plan.json", "profile.json"]
+    made = ["in.txt", "out.tsv", *(f"out.tsv.job/{file}" for file in journal), "out.tsv.unreadable.jsonl"]
     assert [key.removeprefix(f"{name}/") for key in store.find(name)] == made
 
 
@@ -393,7 +370,7 @@ def test_a_job_whose_text_has_gone_resumes_from_its_chunks(
 
 def test_workers_that_begin_at_one_moment_do_not_refuse_each_other(tmp_path: Path) -> None:
     def look(_: int) -> None:
-        _require_writable(str(tmp_path / "out.txt"))
+        require_writable(str(tmp_path / "out.txt"))
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(look, range(2_000)))
@@ -442,7 +419,7 @@ def test_a_device_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for target, kind in (("/dev/null", "device"), (str(tmp_path / "fifo"), "named pipe")):
         with raises(DataError, target, kind, f"> {target}"):
-            _require_writable(target)
+            require_writable(target)
 
 
 @pytest.fixture

@@ -7,14 +7,26 @@ from typing import Any
 
 import pytest
 from mlflow.tracking import MlflowClient
+from prefect.client.orchestration import get_client
 from support.facts import raises
 
 from flows.cli.translate import run_translation
 from flows.registry.shadows import keep_result, read_results
 from flows.settings import Settings
-from flows.tracking.mlflow_tracker import open_database
-from flows.translation.job import EXPERIMENT, PIPE, TranslationRequest, translate_job, translate_pipe
-from flows.translation.watching import _EARLIER_JOBS, Watched, _files, _folder_of, _keep, earlier_jobs
+from flows.translate import translate
+from flows.translation.job import EXPERIMENT, translate_job
+from flows.translation.pipe import translate_pipe
+from flows.translation.request import PIPE, TranslationRequest
+from flows.translation.watching import (
+    _EARLIER_JOBS,
+    DRIFTED,
+    Watched,
+    _files,
+    _folder_of,
+    _keep,
+    earlier_jobs,
+    model_resource,
+)
 from nmt_core.bundle.folder import sha256_of
 from nmt_core.corpus.toy import generate
 from nmt_core.drift.profile import Profile, profile_of
@@ -23,21 +35,6 @@ from nmt_core.errors import ConfigError
 from nmt_core.jobs.folder import Done
 from nmt_core.spelling import Spelling
 from nmt_core.tokenizer.tokenizer import Tokenizer
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Home with MLflow's database, which takes seconds to make."""
-    home = tmp_path_factory.mktemp("home")
-    open_database(f"sqlite:///{home / 'mlflow.db'}")
-    return home
-
-
-@pytest.fixture
-def settings(home: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    monkeypatch.setenv("NMT_HOME", str(home))
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home / 'mlflow.db'}")
-    return Settings.load({"NMT_HOME": str(home), "NMT_THREADS": "1"})
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +57,8 @@ def bundle(tiny_bundle: Path, tiny_tokenizer: Tokenizer, lines: list[str], tmp_p
 
 def run(model: Path, text: list[str], target: Path, settings: Settings, **options: Any) -> dict[str, Any]:
     source = target.with_name(f"source-{target.name}.txt")
-    source.write_text("".join(f"{line}\n" for line in text))
+    if not source.exists():  # written again, it would be another input
+        source.write_text("".join(f"{line}\n" for line in text))
     wanted = TranslationRequest(str(model), str(source), str(target), beam_size=1, **options)
     return translate_job(wanted, settings, lambda done, total, note: None, pytest.fail)
 
@@ -92,7 +90,7 @@ def test_text_of_another_kind_is_reported_everywhere(
     table = json.loads(Path(client.download_artifacts(logged.info.run_id, "drift.json", str(tmp_path))).read_text())
     assert [dict(zip(table["columns"], row, strict=True)) for row in table["data"]] == other["drift"]
     again = run(bundle, shouted, tmp_path / "other.jsonl", settings)
-    assert again["reused"] or "watched" in again
+    assert again["reused"] and "watched" not in again, "a job that was done before is not compared again"
 
 
 def test_a_model_without_a_profile_says_so_in_one_line(
@@ -152,3 +150,21 @@ def test_models_of_any_name_have_a_folder_of_their_own(settings: Settings) -> No
 def test_a_job_without_a_challenger_keeps_no_result(settings: Settings) -> None:
     done = Done(fingerprint="0" * 32, number=1, model="m", model_version="1", statuses={}, outputs=())
     assert keep_result(settings, done) == "" and not (settings.home / "shadows" / ("0" * 64)).exists()
+
+
+@pytest.mark.cpu(25)
+def test_a_flow_sends_an_event_about_drift(
+    bundle: Path, lines: list[str], settings: Settings, tmp_path: Path, prefect_api: str
+) -> None:
+    (tmp_path / "in.txt").write_text("".join(f"{line.upper()}\n" for line in lines[:200]))
+    report = translate(str(bundle), str(tmp_path / "in.txt"), str(tmp_path / "out.txt"), beam_size=1)
+    assert report["drifts"]
+    with get_client(sync_client=True) as client:
+        about = {"event": {"name": [DRIFTED]}}
+        page = client.request("POST", "/events/filter", json={"filter": about, "limit": 5}).json()
+    [event] = page["events"]
+    assert event["resource"]["prefect.resource.id"] == model_resource(str(bundle))
+    assert event["payload"]["lines"] == 200 and event["payload"]["watched"] == report["watched"]
+    measures = {(row["against"], row["measure"]) for row in event["payload"]["measures"]}
+    assert ("training text", "upper_case") in measures
+    assert measures == {(row["against"], row["measure"]) for row in report["drift"] if row["drifts"]}
