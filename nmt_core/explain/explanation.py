@@ -104,7 +104,8 @@ class Explanation:
     piece_of: tuple[str, ...]
     """Piece of each node of the tree."""
     worked: dict[str, Floats] | None = None
-    """Matrices of the first layers by their names, without the axis of sentences. None if the model is not small."""
+    """Matrices of the first layers by their names, without the axis of sentences. None if the bundle has no graph for
+    them."""
 
 
 def explain(folder: Path, line: str, search: SearchConfig, to: str = "") -> Explanation:
@@ -136,7 +137,7 @@ def explain(folder: Path, line: str, search: SearchConfig, to: str = "") -> Expl
     pair = pair_for(bundle.languages, to)
     token = language_token(bundle.languages, pair, tokenizers)
     tag, ids = _source_ids(line, tokenizers, bundle, search, pair)
-    tag = token.source + tag
+    tag = tokenizers.source.start_ids + token.source + tag
     [prefix] = tokenizers.target.encode([search.target_prefix])
     prefix = tokenizers.target.start_ids + token.target + prefix
     trace = BeamTrace()
@@ -184,7 +185,7 @@ def _source_ids(
         raise DataError(
             f"{line[:40]!r}...: has {len(ids):,} pieces, more than the {MOST_PIECES} of a page: give a shorter sentence"
         )
-    return tokenizers.source.start_ids + prefix, ids
+    return prefix, ids
 
 
 def _steps(stepper: Stepper, source_1S: Ints, best: Hypothesis, target: Tokenizer) -> tuple[Step, ...]:

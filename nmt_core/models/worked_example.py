@@ -1,4 +1,4 @@
-"""Compute the first layers of a Transformer step by step, and return every matrix on the way, to show them as numbers.
+"""Compute every matrix of the first layers of a Transformer, step by step, to show them as numbers or heat maps.
 
 Letters: see `nmt_core.models`. Here F is `d_ff`.
 """
@@ -16,13 +16,10 @@ from nmt_core.models.layers import DecoderLayer, EncoderLayer, join_heads, split
 from nmt_core.models.transformer import Transformer
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
-WIDEST = 16
-"""Widest `d_model` of a model whose numbers fit on a page."""
-
 
 def can_be_worked(model: Transformer) -> bool:
-    """Return True if a model is so small that its numbers can be shown, and has self-attention on both sides."""
-    return model.config.d_model <= WIDEST and not model.recurrent_layers
+    """Return True if a model has self-attention on both sides."""
+    return not model.recurrent_layers
 
 
 class WorkedExample(AttentionView):
