@@ -160,13 +160,15 @@
   }
 
   function drawHeatMap(svg, map, levels, head, tell) {
-    const area = map.rows.length * map.width;
-    const level = (cell) => levels[(map.heads > 1 ? head : 0) * area + cell];
+    const [area, own] = [map.rows.length * map.width, map.heads > 1 ? head : 0];
+    const level = (cell) => levels[own * area + cell];
     const size = 15;
     const left = widest(map.rows);
     const top = map.columns ? widest(map.columns) : 2;
     const wide = map.columns ? size * map.width : Math.min(600, Math.max(180, 8 * map.width));
     const high = size * map.rows.length;
+    svg.closest("figure").querySelector(".range").textContent = map.spans[own];
+    svg.setAttribute("aria-label", `${map.title}, ${map.spans[own]}`);
     svg.replaceChildren();
     svg.setAttribute("viewBox", `0 0 ${left + wide + 4} ${top + high + 4}`);
     svg.setAttribute("width", left + wide + 4);
@@ -186,7 +188,7 @@
       const column = at(event.clientX, box.left, box.width, map.width);
       const row = at(event.clientY, box.top, box.height, map.rows.length);
       const found = level(row * map.width + column);
-      const value = found === HIDDEN ? "−∞" : `≈ ${(found / 127 * map.greatest).toPrecision(2)}`.replace("-", "−");
+      const value = found === HIDDEN ? "−∞" : `≈ ${(found / 127 * map.greatest[own]).toPrecision(2)}`.replace("-", "−");
       tell(`${map.title}, ${map.rows[row]}, ${map.columns ? map.columns[column] : `component ${column + 1}`}: ${value}`);
     };
     image.addEventListener("pointermove", read);

@@ -1,6 +1,7 @@
 """The recipes of published models equal their papers."""
 
 import gzip
+import re
 import tarfile
 from collections.abc import Iterator
 from io import BytesIO
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt_core.config import ParallelCorpus, PipelineConfig
+import nmt_core.recipes
+from nmt_core.config import CROSS_ENTROPY_DIFFERENCE, ParallelCorpus, PipelineConfig
 from nmt_core.corpus.fetching.addresses import RequestedFile, resolve_here
 from nmt_core.formats import Layout, TextFile, read
 from nmt_core.models.build import build_model
@@ -269,3 +271,16 @@ def test_the_two_sides_are_found_in_each_archive(
 
 def compressed(name: str) -> bytes:
     return gzip.compress(f"{name.removesuffix('.gz')}\n".encode())
+
+
+@pytest.mark.parametrize("name", ["rnnencdec-30", "rnnencdec-50", "rnnsearch-30", "rnnsearch-50"])
+def test_the_selection_of_text_in_a_comment_can_be_copied(name: str, tmp_path: Path) -> None:
+    text = (Path(nmt_core.recipes.__file__).parent / f"{name}.yaml").read_text(encoding="utf-8")
+    copied = re.sub(r"^( *)# ?( *)(clean:$|in_domain: |scores: )", r"\1\2\3", text, flags=re.MULTILINE)
+    (tmp_path / "mine.yaml").write_text(copied, encoding="utf-8")
+    selecting, published = load_recipe(str(tmp_path / "mine.yaml")), load_recipe(name)
+    assert published.clean.scores == () and published.clean.in_domain == ""
+    assert [rule.scorer for rule in selecting.clean.scores] == [CROSS_ENTROPY_DIFFERENCE]
+    assert selecting.clean.in_domain in {corpus.name for corpus in selecting.corpus.train}
+    asked = {"scores": selecting.clean.scores, "in_domain": selecting.clean.in_domain}
+    assert selecting.clean == published.clean.model_copy(update=asked), "nothing else is selected"

@@ -25,7 +25,18 @@ from nmt_core.translator import Translator
 
 LINE = "the cat sees a <b>big</b> house & it."
 SEARCH = SearchConfig(copy_unknown="never", beam_size=3, max_length_offset=8)
-SECTIONS = "tokens embeddings positions masks encoder decoder matrices cross candidates beam".split()
+SECTIONS = [
+    "tokens",
+    "embeddings",
+    "positions",
+    "masks",
+    "encoder",
+    "decoder",
+    "matrices",
+    "cross",
+    "candidates",
+    "beam",
+]
 VOID = {"meta", "link", "br", "img", "input"}
 
 

@@ -124,7 +124,11 @@ def test_the_page_is_drawn_and_fits(width: int, folder: Path) -> None:
     assert found["changed"] and found["pressed"] == 1
     assert found["pictures"] == 30
     of_heads = 1, 2, 3, 4, 5, 7, 8  # queries, keys, values, scores, the weights and the sums; nothing is masked here
-    assert [number for number, is_redrawn in enumerate(found["redrawn"]) if is_redrawn] == [*of_heads[:5], 6, *of_heads[5:]]
+    assert [number for number, is_redrawn in enumerate(found["redrawn"]) if is_redrawn] == [
+        *of_heads[:5],
+        6,
+        *of_heads[5:],
+    ]
     assert re.fullmatch(r"Queries Q, .*, component \d+: ≈ −?\d.*", found["read"])
 
 
