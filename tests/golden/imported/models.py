@@ -1,6 +1,7 @@
-"""Models of other programs with random weights, in three shapes, as folders. `make.py` and the tests write the same.
+"""Models of other programs as folders: three shapes with random weights, and one that has learnt to translate.
 
-Weights are drawn by numpy from a seed. The end mark is made likely, so that translations end.
+`make.py` and the tests write the same. Random weights are drawn by numpy from a seed. The end mark is made likely, so
+that most translations end.
 """
 
 import json
@@ -13,6 +14,8 @@ from safetensors.numpy import save_file
 
 HERE = Path(__file__).parent
 SHAPES = ("marian", "npz", "m2m")
+LEARNT = "learnt"
+LEARNT_WEIGHTS = HERE / "learnt-weights.npz"
 LINES = (HERE / "lines.txt").read_text(encoding="utf-8").removesuffix("\n").split("\n")
 D_MODEL, D_FF, HEADS, LAYERS, POSITIONS = 32, 64, 4, 2, 256
 LANGUAGE_PIECES = {"source": "__en__", "target": "__ko__"}
@@ -44,7 +47,7 @@ def pieces(file: Path) -> list[str]:
 def write(shape: str, folder: Path) -> None:
     """Write the folder of a model."""
     folder.mkdir(parents=True, exist_ok=True)
-    {"marian": _marian, "npz": _npz, "m2m": _m2m}[shape](folder)
+    {"marian": _marian, "npz": _npz, "m2m": _m2m, LEARNT: _learnt}[shape](folder)
 
 
 def _layers(random: np.random.Generator, norm: str) -> Weights:
@@ -204,3 +207,27 @@ def _m2m(folder: Path) -> None:
     weights["model.decoder.layer_norm.bias"] = weights["model.decoder.layer_norm.bias"] + END["m2m"] * end
     embedding[1] = 0
     _save(folder, config, weights)
+
+
+def learnt_names() -> list[str]:
+    """Return the texts of the rows of the learnt model."""
+    return ["</s>", "<unk>", *pieces(HERE / "learnt.spm")[3:], "<pad>"]
+
+
+def learnt_config() -> dict[str, object]:
+    """Return `config.json` of the learnt model."""
+    pad = len(learnt_names()) - 1
+    config = _config("marian", pad + 1, activation_function="swish", eos_token_id=0, forced_eos_token_id=None)
+    config |= {"pad_token_id": pad, "decoder_start_token_id": pad, "decoder_vocab_size": pad + 1}
+    return config | {"d_model": 64, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128}
+
+
+def _learnt(folder: Path) -> None:
+    """One SentencePiece model for both sides, post-norm, swish, one matrix for all embeddings, no bias of its own."""
+    for side in ("source", "target"):
+        (folder / f"{side}.spm").write_bytes((HERE / "learnt.spm").read_bytes())
+    row_of = {name: row for row, name in enumerate(learnt_names())}
+    (folder / "vocab.json").write_text(json.dumps(row_of, ensure_ascii=False))
+    (folder / "tokenizer_config.json").write_text('{"source_lang": "eng", "target_lang": "kor"}')
+    with np.load(LEARNT_WEIGHTS) as weights:
+        _save(folder, learnt_config(), dict(weights))
