@@ -67,6 +67,11 @@ def pytest_collection() -> Iterator[object]:
         gc.enable()
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a case with bytes by its argument. Packed bytes hold the time, and processes must collect the same names."""
+    return argname if isinstance(val, bytes) else None
+
+
 TINY = ModelConfig(d_model=32, d_ff=64, num_heads=4, encoder_layers=2, decoder_layers=2, tied_embeddings="none")
 
 VARIATIONS: dict[str, dict[str, Any]] = {

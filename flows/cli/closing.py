@@ -10,7 +10,7 @@ from rich.table import Table
 from flows.display import forecasts, outcome
 from flows.display.tables import terminal_table
 from flows.registry import verdicts
-from flows.runs.summary import PAGE, SUMMARY, RunSummary
+from flows.runs.summary import PAGE, SUMMARY, RunSummary, Sample
 from flows.settings import Settings
 from nmt_core.config.budget import SECONDS_PER_HOUR
 
@@ -86,12 +86,13 @@ def _table(summary: RunSummary, *, with_forecast: bool) -> Table:
 def _next_steps(summary: RunSummary, console: Console, typed: Sequence[str]) -> None:
     if not summary.model:
         return
-    sentence = summary.samples[-1].source if summary.samples else "A sentence."
+    sample = summary.samples[-1] if summary.samples else Sample(source="A sentence.", translation="")
+    to = f" --to {sample.pair.split('-')[1]}" if sample.pair else ""
     console.print("Next:", style="bold")
     model = summary.model
     address = f"models:/{model.name}@{model.alias}" if model.alias else model.uri
     lines = (
-        f"  echo {shlex.quote(sentence)} | nmt translate --model {address}",
+        f"  echo {shlex.quote(sample.source)} | nmt translate --model {address}{to}",
         f"  nmt plan {shlex.join(typed)} --set search.beam_size=8      # what would run again, and why",
         "  nmt artifacts ls",
         "  nmt up      # Prefect and MLflow in the browser",

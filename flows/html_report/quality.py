@@ -16,6 +16,7 @@ from nmt_core.judges.impartial import partial_judges
 
 _SAMPLES = 20
 _HARDEST = 10
+_HARDEST_OF_OTHERS = 5
 _LEAST_SURE = 5
 _SEARCHED = 500
 _STEEP = 0.7
@@ -224,8 +225,22 @@ def translations(run: Run) -> Section:
             Sentences("Hardest sentences: lowest chrF", _items(hardest), is_open=True),
             Sentences("Least certain translations: lowest model score per token", least_sure),
             _all_of(rows),
+            *_hardest_of_others(run),
         ],
     )
+
+
+def _hardest_of_others(run: Run) -> list[Sentences]:
+    """Return the hardest sentences of each test set but the main one and the suites that are made from them."""
+    report = run.report("evaluate") or {"scores": []}
+    suites = {row["suite"] for row in report.get("suites", [])}
+    names = dict.fromkeys(score["test_set"] for score in report["scores"] if score["test_set"] not in suites)
+    found = [(name, _sentences(run, name)) for name in list(names)[1:]]
+    return [
+        Sentences(f"Hardest sentences of {name}: lowest chrF", _items(rows.sort("chrf").head(_HARDEST_OF_OTHERS)))
+        for name, rows in found
+        if rows is not None
+    ]
 
 
 def _all_of(rows: polars.DataFrame) -> Sentences:
@@ -240,11 +255,13 @@ def main_sentences(run: Run) -> polars.DataFrame | None:
 
     The column `champion` is added: the champion's translation, or null. Return None if there are no rows.
     """
-    report, artifact = run.report("evaluate"), run.artifact("evaluate")
-    if not report or not artifact or not report["scores"]:
-        return None
-    name = report["scores"][0]["test_set"]
-    rows = read_sentences(artifact.path, name)
+    report = run.report("evaluate")
+    return _sentences(run, report["scores"][0]["test_set"]) if report and report["scores"] else None
+
+
+def _sentences(run: Run, name: str) -> polars.DataFrame | None:
+    artifact = run.artifact("evaluate")
+    rows = read_sentences(artifact.path, name) if artifact else None
     if rows is None:
         return None
     theirs = read_sentences(run.champion.path, name) if run.champion else None

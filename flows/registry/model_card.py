@@ -261,11 +261,14 @@ def _time_and_tokens(part: PartCost) -> str:
 
 
 def _usage(config: PipelineConfig) -> _Section:
-    name = config.model_name
+    name, languages = config.model_name, config.languages
+    to, params = "", ""
+    if len(languages.targets) > 1:
+        to, params = f" --to {languages.target}", f', params={{"to": "{languages.target}"}}'
     return _Section(
         "## Use\n\n"
-        f"    nmt translate --model models:/{name}@champion --input in.txt --output out.txt\n\n"
-        f'    mlflow.pyfunc.load_model("models:/{name}@champion").predict(["A line of text."])\n\n'
+        f"    nmt translate --model models:/{name}@champion --input in.txt --output out.txt{to}\n\n"
+        f'    mlflow.pyfunc.load_model("models:/{name}@champion").predict(["A line of text."]{params})\n\n'
         "The second command needs `mlflow`, `numpy`, `onnxruntime`, `sentencepiece`, `sentencex`, `ahocorasick-rs`, "
         "`pydantic` and `ftfy`, but neither torch nor this pipeline."
     )

@@ -79,6 +79,8 @@ class Sample(BaseModel):
     source: str
     reference: str = ""
     translation: str
+    pair: str = ""
+    """Pair of languages. Empty means the only pair of the recipe."""
 
 
 class RegisteredModel(BaseModel):

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from flows.registry.models import Model, model_of, pinned
 from flows.settings import Settings
-from flows.translation.request import TranslationRequest
+from flows.translation.request import TranslationRequest, pair_of
 from nmt_core.bundle.folder import precision_for, read_bundle
 from nmt_core.errors import ConfigError
 from nmt_core.jobs.folder import JobFolder
@@ -39,18 +39,25 @@ def challenger_of(request: TranslationRequest, folder: JobFolder, settings: Sett
 def shadow_of(request: TranslationRequest, model: Model, other: Model | None) -> Shadow | None:
     """Return the challenger of an order, which searches as it was registered.
 
+    A model for many pairs of languages may challenge a model for one of them, and the other way round.
+
     Raises:
-        ConfigError: it translates between other languages.
+        ConfigError: it does not translate between the languages of the job.
     """
     if not other:
         return None
     from nmt_core.search.onnx_session import device_for
 
-    bundle, own = read_bundle(other.folder), read_bundle(model.folder)
-    pairs = [f"{one.languages.source}-{one.languages.target}" for one in (bundle, own)]
-    if pairs[0] != pairs[1]:
-        raise ConfigError(f"--shadow {request.shadow}: translates {pairs[0]}, and the model {pairs[1]}: name another")
+    bundle, own = read_bundle(other.folder), read_bundle(model.folder).languages
+    pair = pair_of(request, model) if own.pairs else own.pair
+    known = bundle.languages.known_pairs or (bundle.languages.pair,)
+    wanted = [*([pair] if pair else []), *(own.pairs if request.to_column else [])]
+    if unknown := [one for one in wanted if one not in known]:
+        raise ConfigError(
+            f"--shadow {request.shadow}: translates {', '.join(known)}, and the job is {unknown[0]}: name another model"
+        )
     search = other.search(request.beam_size, request.long_lines)
     precision = precision_for(search.precision, device_for(search.precision, bundle.precisions), bundle)
+    to = pair if bundle.languages.pairs else ""
     search = search.model_copy(update={"precision": precision, "alignments": "none", "n_best": 1})
-    return Shadow(asked=request.shadow, model=other.version, search=search, share=request.share)
+    return Shadow(asked=request.shadow, model=other.version, search=search, share=request.share, to=to)

@@ -81,7 +81,7 @@ def pair_of(request: TranslationRequest, model: Model) -> str:
     try:
         return pair_for(languages, request.to)
     except ConfigError as error:
-        raise ConfigError(f"--to {request.to}: {error}" if request.to else f"--to is missing: {error}") from None
+        raise ConfigError(f"--to {request.to}: {error}" if request.to else f"--to: {error}") from None
 
 
 def terms_for(

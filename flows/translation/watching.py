@@ -93,8 +93,10 @@ def watch_job(
     if not profile:
         return None
     compared, notes = [], []
+    plan = folder.plan()
+    pair = plan.order.to if plan else ""
     try:
-        training = read_training_profile(bundle)
+        training = read_training_profile(bundle, pair)
     except ModelError as error:
         training = None
         warn(f"not compared with the training text: {error}")
@@ -102,7 +104,7 @@ def watch_job(
         compared.append(Compared(compare(profile, training, "training text"), training))
     else:
         notes.append("not compared with the training text, because the model has no profile of it: export it again")
-    kept = _folder_of(settings, done.model)
+    kept = _folder_of(settings, done.model, pair)
     name = f"{done.fingerprint[:16]}-{done.number}.json"
     earlier = earlier_jobs(kept, done.model_version, name)
     if earlier.lines:
@@ -147,9 +149,10 @@ def _text_alone(profile: Profile) -> Profile:
     )
 
 
-def _folder_of(settings: Settings, model: str) -> Path:
-    """Return the folder of a model's earlier jobs. A model may be named by any path."""
-    return settings.home / "translated" / hashlib.sha256(model.encode()).hexdigest()[:16]
+def _folder_of(settings: Settings, model: str, pair: str) -> Path:
+    """Return the folder of a model's earlier jobs with a pair of languages. A model may be named by any path."""
+    name = f"{model} {pair}" if pair else model
+    return settings.home / "translated" / hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 def _files(folder: Path) -> Sequence[Path]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from scipy.special import bdtr, bdtrc, chdtrc, kolmogorov  # scipy.stats takes seconds to import
 
-from nmt_core.drift.profile import CATEGORIES, EDGES, Profile
+from nmt_core.drift.profile import CATEGORIES, EDGES, Profile, words_of
 
 ALPHA = 0.001
 """Level of significance of one comparison, over all its measures: one false alarm in 1,000 jobs at most."""
@@ -83,7 +83,7 @@ class Drift(BaseModel):
         drifting = self.drifting
         if not drifting:
             return f"the text is like the {self.against}"
-        names = ", ".join(f"{one.measure} (PSI {one.psi:.2f})" for one in drifting[:3])
+        names = ", ".join(f"{words_of(one.measure)} (PSI {one.psi:.2f})" for one in drifting[:3])
         others = f" and {len(drifting) - 3} more" if len(drifting) > 3 else ""
         return f"the text differs from the {self.against}: {names}{others}"
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt_core.drift.comparison import Difference, Drift
-from nmt_core.drift.profile import EDGES, Profile, label_of
+from nmt_core.drift.profile import EDGES, Profile, label_of, words_of
 from nmt_core.pages.page import render_page
 
 _WIDTH, _HEIGHT, _FOOT = 480, 130, 18
@@ -42,7 +42,7 @@ def page(title: str, job: Profile, compared: Sequence[Compared]) -> str:
         }
         for one in compared
     ]
-    return render_page("nmt_core.drift", title=title, sections=sections)
+    return render_page("nmt_core.drift", words_of, title=title, sections=sections)
 
 
 def chart(difference: Difference, job: Profile, reference: Profile) -> str:
@@ -64,7 +64,7 @@ def chart(difference: Difference, job: Profile, reference: Profile) -> str:
         f'<text x="0" y="{_HEIGHT - 4}">{escape(labels[0])}</text>'
         f'<text x="{_WIDTH}" y="{_HEIGHT - 4}" text-anchor="end">{escape(labels[-1])}</text>'
     )
-    about = escape(f"Distribution of {difference.measure} in the job and in the reference")
+    about = escape(f"Distribution of {words_of(difference.measure)} in the job and in the reference")
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{about}">{"".join(parts)}{path}'
         f'<line class="axis" x1="0" y1="{most}" x2="{_WIDTH}" y2="{most}"/>{ends}</svg>'

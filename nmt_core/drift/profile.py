@@ -280,11 +280,18 @@ def _languages(text: pl.Series, expected: str) -> pl.Series:
     return languages.select(pl.when(short).then(pl.lit(_UNIDENTIFIED)).otherwise("language")).to_series()
 
 
+def words_of(measure: str) -> str:
+    """Return the name of a measure as users read it."""
+    return {"first": "first character", "last": "last character"}.get(measure, measure.replace("_", " "))
+
+
 def label_of(measure: str, number: int) -> str:
     """Return the range of a bin of `EDGES` as text."""
     edges = EDGES[measure]
     if number == 0:
-        return f"below {edges[0]:g}"
+        return "none" if edges is _SHARES else f"below {edges[0]:g}"
+    if number == 1 and edges is _SHARES:
+        return f"below {edges[1]:g}"
     if number == len(edges):
         return f"from {edges[-1]:g}"
     return f"{edges[number - 1]:g} to {edges[number]:g}"

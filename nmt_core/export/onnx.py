@@ -9,7 +9,7 @@ from safetensors.torch import load_model
 
 from nmt_core.bundle.folder import ATTENTION_SET, BUNDLE_FILE, BundleConfig, ShortlistSizes, sha256_of
 from nmt_core.config import PRECISIONS, ExportConfig, ModelConfig, PipelineConfig, Precision
-from nmt_core.drift.training import PROFILE_FILE, write_training_profile
+from nmt_core.drift.training import PROFILE_FILES, write_training_profiles
 from nmt_core.errors import ModelError
 from nmt_core.export.dev import Dev
 from nmt_core.export.gates import Gates, onnx_kernels
@@ -99,7 +99,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     for name in files_of(folder):
         shutil.copyfile(folder / name, out / name)
     several = rows_with_several_sentences(inputs["split"].path, config)
-    write_training_profile(inputs["split"].path, tokenizers.source, _spelling(config), out)
+    write_training_profiles(inputs["split"].path, tokenizers.source, _spelling(config), config.languages, out)
     bundle = describe_bundle(out, config, model, several, is_listed_by_default=shortlist_use == _UNASKED)
     (out / BUNDLE_FILE).write_text(bundle.model_dump_json(indent=1) + "\n", encoding="utf-8")
     reporter.progress(steps, steps, f"largest difference {parity.max_difference:.1e}")
@@ -270,7 +270,7 @@ def describe_bundle(
     views = [f"{ATTENTION_SET}/{name}" for name in (ATTENTION_FILE, ALIGNMENT_FILE, WORKED_FILE)]
     graphs += [name for name in views if (folder / name).is_file()]
     graphs += _shortlist_files(folder)
-    graphs += [PROFILE_FILE] if (folder / PROFILE_FILE).is_file() else []
+    graphs += sorted(file.name for file in folder.glob(PROFILE_FILES))
     return BundleConfig(
         languages=config.languages,
         unicode_form=config.clean.unicode_form,

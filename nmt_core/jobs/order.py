@@ -56,6 +56,8 @@ class Shadow(BaseModel):
     search: SearchConfig
     share: float
     """Share of the lines."""
+    to: str = ""
+    """Pair of languages into which the challenger translates rows that name none. Empty means its only one."""
 
     def __str__(self) -> str:
         return f"{self.model.name} version {self.model.version}, share {self.share:g}"

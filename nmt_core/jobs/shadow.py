@@ -108,7 +108,7 @@ def run_shadow(shadow: Shadow, parts: Parts, chunks: int, champion: Bundle, fold
     """
     version = shadow.model
     challenger = Bundle(
-        folder, version.sha256, shadow.search, champion.threads, champion.scores, champion.terms, champion.to
+        folder, version.sha256, shadow.search, champion.threads, champion.scores, champion.terms, shadow.to
     )
     named = ShadowResult(model=version.name, version=version.version, sha256=version.sha256, share=shadow.share)
     tasks = [

@@ -44,7 +44,7 @@ def pair_for(languages: LanguagesConfig, to: str) -> str:
     targets = ", ".join(languages.targets)
     if not to and len(languages.targets) > 1:
         raise ConfigError(
-            f"to: no target language is named, and the model knows several: name one of {targets}, or a pair such as "
+            f"no target language is named, and the model knows several: name one of {targets}, or a pair such as "
             f"{languages.pairs[0]}"
         )
     if to in languages.known_pairs:

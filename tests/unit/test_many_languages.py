@@ -9,6 +9,7 @@ import pytest
 from support.small import SMALL
 
 from nmt_core.bundle.folder import read_bundle
+from nmt_core.drift.training import read_training_profile
 from nmt_core.recipes.recipe import load_recipe
 from nmt_core.store.artifacts import Artifact
 from nmt_core.translator import Translator
@@ -41,6 +42,13 @@ def test_one_model_learns_to_write_the_language_that_its_token_names(
     assert {name for name, _ in scores} == {"toy-en-ko", "toy-ko-en"}
     assert made["export"].report()["identical_beams"] == made["export"].report()["compared_sentences"]
     assert read_bundle(made["export"].path).languages.pairs == ("en-ko", "ko-en")
+
+    english_text, korean_text = (read_training_profile(made["export"].path, pair) for pair in ("en-ko", "ko-en"))
+    assert english_text and korean_text
+    assert english_text.categories["script"]["Latin"] == english_text.lines, "a pair has its own language's text alone"
+    assert korean_text.categories["script"]["Hangul"] == korean_text.lines
+    whole = read_training_profile(made["export"].path)
+    assert whole and whole.lines == english_text.lines + korean_text.lines
 
     translator = Translator.load(made["export"].path, config.search)
     sentences = pl.read_parquet(made["split"].path / "test-toy-en-ko.parquet")

@@ -1,6 +1,7 @@
 """The machinery of the tests works: forks behave as other processes, and a change reaches its tests."""
 
 import functools
+import gzip
 import os
 import signal
 import subprocess
@@ -140,3 +141,12 @@ def test_nothing_outlives_a_run_that_is_ended(number: int | None, workers: str, 
     said, _ = run.communicate()  # the keeper shares its stdout
     assert not any(map(runs, started)), said
     assert said.count("left behind by tests: ") >= 2
+
+
+def test_the_name_of_a_case_does_not_depend_on_the_time(request: pytest.FixtureRequest) -> None:
+    """A packed file holds the time, and processes that collect in different seconds would not agree."""
+    names = [
+        request.config.hook.pytest_make_parametrize_id(config=request.config, val=value, argname="content")
+        for value in (gzip.compress(b"", mtime=1), gzip.compress(b"", mtime=2))
+    ]
+    assert names == ["content", "content"]

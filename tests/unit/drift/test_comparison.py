@@ -9,7 +9,7 @@ from scipy import stats
 
 from nmt_core.corpus.toy import generate
 from nmt_core.drift.comparison import LEAST_PSI, chi_square, compare, holm, kolmogorov_smirnov, population_stability
-from nmt_core.drift.profile import Profile, merged, profile_of
+from nmt_core.drift.profile import Profile, merged, profile_of, words_of
 from nmt_core.spelling import Spelling
 from nmt_core.tokenizer.tokenizer import Tokenizer
 
@@ -116,6 +116,6 @@ def test_a_drift_is_told_by_its_largest_differences(tiny_tokenizer: Tokenizer, t
     first = drift.drifting[0]
     assert drift.size == "large" and (drift.lines, drift.reference_lines) == (400, training.lines)
     assert drift.in_words().startswith(
-        f"the text differs from the training text: {first.measure} (PSI {first.psi:.2f})"
+        f"the text differs from the training text: {words_of(first.measure)} (PSI {first.psi:.2f})"
     )
     assert [one.psi for one in drift.drifting] == sorted((one.psi for one in drift.drifting), reverse=True)

@@ -78,7 +78,7 @@ def test_what_to_try_next_names_the_recipe_as_it_was_typed(
 ) -> None:
     """A recipe file has a name inside, which no command finds."""
     from flows.cli import closing
-    from flows.runs.summary import RegisteredModel, RunSummary
+    from flows.runs.summary import RegisteredModel, RunSummary, Sample
 
     monkeypatch.setenv("NMT_HOME", str(tmp_path))
     config = load_recipe("quickstart").model_copy(update={"name": "inside"})
@@ -91,3 +91,7 @@ def test_what_to_try_next_names_the_recipe_as_it_was_typed(
     assert f"Model m version 1 (champion): {BRACKETS}" in out
     closing.show(summary, terminal(to_stderr=False))
     assert "nmt plan inside --set search" in capsys.readouterr().out
+    summary.samples = [Sample(source="It's here.", translation="Da ist es.", pair="en-de")]
+    closing.show(summary, terminal(to_stderr=False))
+    told = capsys.readouterr().out
+    assert "nmt translate --model models:/m@champion --to de" in told, "a model for many languages asks for one"

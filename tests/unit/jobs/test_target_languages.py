@@ -92,7 +92,7 @@ def test_a_job_translates_into_the_languages_of_a_column(bundle: Path, tmp_path:
 def test_a_job_without_a_known_language_is_refused_before_it_begins(bundle: Path, tmp_path: Path) -> None:
     settings = Settings.load({"NMT_HOME": str(tmp_path / "home"), "NMT_THREADS": "1"})
     source, target = write(tmp_path, "in.tsv"), tmp_path / "out.tsv"
-    for to, facts in (("", "--to is missing.*ko, en, de"), ("fr", "--to fr.*ko, en, de")):
+    for to, facts in (("", "--to: no target language is named.*ko, en, de"), ("fr", "--to fr.*ko, en, de")):
         request = TranslationRequest(str(bundle), str(source), str(target), column="text", to=to)
         with pytest.raises(ConfigError, match=facts):
             translate_job(request, settings, lambda *_: None, lambda _: None)

@@ -1,5 +1,6 @@
 """The page of a run is complete, well-formed and self-contained, and names what is missing."""
 
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from flows.html_report.blocks import Run
@@ -18,11 +20,12 @@ from flows.runs.summary import Champion, RegisteredModel, RunSummary, Score, Sta
 from flows.settings import Settings
 from nmt_core.config import PipelineConfig
 from nmt_core.evaluate.report import run as evaluate
+from nmt_core.evaluate.sentences import read_sentences
 from nmt_core.evaluate.verdict import Check, Verdict
 from nmt_core.recipes.recipe import load_recipe
 from nmt_core.stages.stage import Job, Resources, SilentReporter, restrict
 from nmt_core.stages.table import STAGES, plan
-from nmt_core.store.artifacts import REPORT, Artifact, Manifest, describe_outputs, fingerprint_of, now
+from nmt_core.store.artifacts import MANIFEST, REPORT, Artifact, Manifest, describe_outputs, fingerprint_of, now
 from nmt_core.store.library_versions import versions
 
 SCRIPT = resources.files("flows.html_report").joinpath("page.js").read_text(encoding="utf-8")
@@ -270,6 +273,34 @@ def test_a_reader_finds_any_sentence(home: tuple[Settings, RunSummary]) -> None:
     settings, summary = home
     html = page(Run(summary, settings))
     assert re.search(r"Search in all \d+ sentences", html) and '<input type="search"' in html
+
+
+def test_each_pair_of_languages_shows_its_hardest_sentences(home: tuple[Settings, RunSummary], tmp_path: Path) -> None:
+    settings, summary = home
+    assert "Hardest sentences of" not in page(Run(summary, settings)), "there is one test set"
+    settings = Settings.load({"NMT_HOME": str(shutil.copytree(settings.home, tmp_path / "home"))})
+    many = summary.model_copy(deep=True)
+    many.config["languages"]["pairs"] = ["en-ko", "ko-en"]
+    artifact = Run(many, settings).artifact("evaluate")
+    assert artifact is not None
+    report = artifact.report()
+    [main] = {score["test_set"] for score in report["scores"]}
+    report["scores"] += [score | {"test_set": "other"} for score in report["scores"]]
+    (artifact.path / REPORT).write_text(json.dumps(report))
+    rows = read_sentences(artifact.path, main)
+    assert rows is not None
+    rows = rows.with_columns(source=pl.lit("sentence ") + pl.int_range(rows.height).cast(pl.String))
+    rows.write_parquet(artifact.path / "other.sentences.parquet")
+    content = json.loads((artifact.path / MANIFEST).read_text())
+    (artifact.path / MANIFEST).unlink()
+    manifest = Manifest.model_validate(content | {"outputs": describe_outputs(artifact.path)})
+    (artifact.path / MANIFEST).write_text(manifest.model_dump_json())
+    html = page(Run(many, settings))
+    checked(html)
+    assert f"<h1>{summary.recipe}: en-ko, ko-en</h1>" in html
+    section = html.partition("Hardest sentences of other: lowest chrF")[2].partition("</details>")[0]
+    hardest = rows.sort("chrf")["source"].head(5)
+    assert re.findall(r"sentence \d+", section) == hardest.to_list()
 
 
 def test_the_recipe_beside_the_page_makes_the_same_artifacts(home: tuple[Settings, RunSummary]) -> None:

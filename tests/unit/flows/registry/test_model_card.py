@@ -10,7 +10,7 @@ import pytest
 
 from flows.registry.candidate import Candidate
 from flows.registry.model_card import LONGEST_DESCRIPTION, model_card
-from nmt_core.config import PipelineConfig
+from nmt_core.config import LanguagesConfig, PipelineConfig
 from nmt_core.corpus.index import INDEX, CorpusIndex, Role, StoredCorpus, StoredFile
 from nmt_core.evaluate.sentences import write_translations
 from nmt_core.evaluate.test_sets import TestSet
@@ -100,6 +100,14 @@ def test_without_the_download_the_recipe_speaks_alone(tmp_path: Path) -> None:
     assert card.startswith("English to German.\n\nTranslates en into ko")
     assert "\n\nLicence of the text: CC0\n\n" in card
     assert "## Scores" not in card
+
+
+def test_the_commands_of_a_model_for_many_languages_name_one(tmp_path: Path) -> None:
+    many = CONFIG.model_copy(update={"languages": LanguagesConfig(source="en", target="ko", pairs=("en-ko", "ko-en"))})
+    card = model_card(many, candidate(tmp_path))
+    assert "--output out.txt --to ko" in card and '.predict(["A line of text."], params={"to": "ko"})' in card
+    into_one = many.languages.model_copy(update={"pairs": ("en-ko", "de-ko")})
+    assert "--to" not in model_card(many.model_copy(update={"languages": into_one}), candidate(tmp_path))
 
 
 def test_a_corpus_without_a_page_is_shown_with_its_addresses_and_the_licence_that_lies_in_its_archive(

@@ -143,8 +143,9 @@ def test_a_bounded_number_of_earlier_jobs_is_kept_and_other_versions_count_by_th
 
 
 def test_models_of_any_name_have_a_folder_of_their_own(settings: Settings) -> None:
-    folders = {_folder_of(settings, model) for model in ("a", "b", "/a/path", "../a")}
-    assert len(folders) == 4 and all(folder.parent == settings.home / "translated" for folder in folders)
+    folders = {_folder_of(settings, model, "") for model in ("a", "b", "/a/path", "../a")}
+    folders |= {_folder_of(settings, "a", pair) for pair in ("en-de", "de-en")}
+    assert len(folders) == 6 and all(folder.parent == settings.home / "translated" for folder in folders)
 
 
 def test_a_job_without_a_challenger_keeps_no_result(settings: Settings) -> None:
