@@ -2,8 +2,8 @@
 
 A bundle is a folder that a machine without this pipeline can use. It holds:
 
-- a folder of graphs for each precision (`search/onnx_step.py`). The fp32 folder has more graphs, for attention, alignments
-  and the matrices of a Transformer's first layers. Bundles of earlier versions lack some.
+- a folder of graphs for each precision (`search/onnx_step.py`). The fp32 folder has more graphs, for attention, for
+  alignments, and for the matrices of a Transformer's first layers. Bundles of earlier versions lack some.
 - `spm.model`, or `spm.source.model` and `spm.target.model`.
 - `pretokenizers.json`, if text is cut before the tokenizer, or starts with a piece that the model needs.
 - `shortlist.npz` and two more graphs for each precision, if the model has a shortlist.
