@@ -56,7 +56,9 @@ class WorkedExample(AttentionView):
             x_BTM, _ = self.attend_past(x_BTM, layer)
             weights_BHTS = self.cross_weights(x_BTM, layer, cross[2 * number], mask_BS)
             x_BTM = self.after_cross(x_BTM, layer, weights_BHTS, cross[2 * number + 1])
-        logits_BTV = self.kernels.linear(model.decoder_norm(x_BTM), model.output)
+        # With one row for each token, as in a step of the search, so that both graphs read the same output matrix.
+        logits_RV = self.kernels.logits(model.decoder_norm(x_BTM).flatten(0, 1), ())
+        logits_BTV = logits_RV.view(x_BTM.shape[0], -1, logits_RV.shape[1])
         return (*of_encoder, *of_network, *of_decoder, logits_BTV)
 
     def _input(self, ids_BL: Tensor, side: Side) -> Tensor:
