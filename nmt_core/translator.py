@@ -34,6 +34,7 @@ from nmt_core.search.long_lines import by_punctuation, joiner, parts_of
 from nmt_core.search.methods import search_batch
 from nmt_core.search.minimum_bayes_risk import ranked
 from nmt_core.search.onnx_session import Device
+from nmt_core.search.reranking import Rank, reranked
 from nmt_core.search.sentences import layout_of, on_one_line
 from nmt_core.search.step import Stepper
 from nmt_core.search.term_search import Required, beam_size, search_with_terms
@@ -123,6 +124,7 @@ class Translator:
         self._variants: dict[tuple[SearchConfig, bool] | tuple[Term, ...], Translator] = {}
         self._directions: dict[str, Translator] = {}
         self._lock = threading.Lock()
+        self._rank: Rank | None = None
         self._finder: TermFinder | None = None
         self._term_pieces: TermPieces | None = None
         self._automatic = splits_sentences, copies_unknown
@@ -136,8 +138,10 @@ class Translator:
     def _read_prefixes(self) -> None:
         """Find what every source and target begins with: the language token, and then the prefix of the search."""
         search = self.search
-        self._source_prefix = self._token.source + self._ids_of("source_prefix", self.tokenizers.source)
-        self._target_prefix = self._token.target + self._ids_of("target_prefix", self.tokenizers.target)
+        source, target = self.tokenizers.source, self.tokenizers.target
+        self._source_prefix = source.start_ids + self._token.source + self._ids_of("source_prefix", source)
+        self._target_start = target.start_ids + self._token.target
+        self._target_prefix = self._target_start + self._ids_of("target_prefix", target)
         self._most_tokens = search.max_source_tokens - len(self._source_prefix)
         if self._most_tokens < 1:
             raise ConfigError(
@@ -209,12 +213,32 @@ class Translator:
             options: options of the section `search` of a recipe, such as `beam_size=1`. The others stay.
 
         Raises:
-            ConfigError: there is no such option, a value is wrong, or the model cannot be searched like that.
+            ConfigError: there is no such option, a value is wrong, the model cannot be searched like that, or a judge
+                is named that `with_judge` did not give.
         """
         wanted = search_with(self.search, options), self._has_scores if scores is None else scores
         if wanted == (self.search, self._has_scores):
             return self
-        return self._variant(wanted, lambda: self._like(*wanted)._with_finder(self._finder, self._term_pieces))
+        _require_judge(wanted[0], self._rank if wanted[0].judge == self.search.judge else None)
+
+        def make() -> Translator:
+            other = self._like(*wanted)
+            other._rank = self._rank
+            return other._with_finder(self._finder, self._term_pieces)
+
+        return self._variant(wanted, make)
+
+    def with_judge(self, rank: Rank) -> "Translator":
+        """Return a translator of the same model whose candidates a judge orders, as `search.rerank=judge` needs.
+
+        Args:
+            rank: the judge. It is called once for all lines of a call of `translate`. If it raises an `NmtError`, each
+                line keeps its first candidate, and `Translation.judge_problem` is the message.
+        """
+        other = copy.copy(self)
+        other._rank = rank
+        other._variants, other._directions, other._lock = {}, {}, threading.Lock()
+        return other
 
     def into(self, to: str) -> "Translator":
         """Return a translator of the same model for one of its target languages.
@@ -511,6 +535,7 @@ class Translator:
 
     def _translate(self, lines: Sequence[str], target_prefixes: Sequence[str]) -> list[Translation]:
         self._require_a_pair()
+        _require_judge(self.search, self._rank)
         own = self._prefixes(target_prefixes, len(lines))
         laid_out = [self._laid_out(line) for line in lines]
         for parts, first in zip(laid_out, own, strict=True):
@@ -521,9 +546,12 @@ class Translator:
         while ahead:
             self._find(ahead)
             ahead = [part for whole_part in ahead for part in whole_part.cut]
+        found = [self._whole(parts) for parts in laid_out]
+        if self._rank and self.search.rerank == "judge":
+            found = reranked([_as_unicode(line) for line in lines], found, self._rank, self.search.n_best)
         return [
-            self._whole(line, parts, has_prefix=first is not None)
-            for line, parts, first in zip(lines, laid_out, own, strict=True)
+            self._finished(one, line, parts, has_prefix=first is not None)
+            for one, line, parts, first in zip(found, lines, laid_out, own, strict=True)
         ]
 
     def _laid_out(self, line: str) -> list[LinePart]:
@@ -535,7 +563,7 @@ class Translator:
         runs = [(start, end) for start, end in runs if is_visible(line[start:end])]
         if not runs:
             return self._sentences(line)
-        clean = line.encode("utf-8", "replace").decode("utf-8")
+        clean = _as_unicode(line)
         between: list[LinePart] = []
         for text, copied in cut_at(clean if self._splits_sentences else on_one_line(clean), runs):
             parts = self._sentences(text) or [LinePart("")]
@@ -549,7 +577,7 @@ class Translator:
             return tidied if is_visible(tidied) else ""
 
         if self._splits_sentences:
-            clean = line.encode("utf-8", "replace").decode("utf-8")
+            clean = _as_unicode(line)
             return [LinePart(text, after) for text, after in layout_of(clean, self.spelling.language, tidy)]
         text = tidy(line)
         return [LinePart(text)] if text else []
@@ -608,22 +636,24 @@ class Translator:
         source = self.tokenizers.source
         return any(map(str.isalpha, chain.from_iterable(source.piece(index) for index in ids if index > EOS_ID)))
 
-    def _whole(self, line: str, parts: Sequence[LinePart], *, has_prefix: bool) -> Translation:
-        """Return the translation of a line from the translations of its parts."""
-        status, is_cut = self._status(parts)
-        found = whole(
+    def _whole(self, parts: Sequence[LinePart]) -> Translation:
+        """Return the translation of a line from the translations of its parts, with all candidates for a judge."""
+        return whole(
             list(chain.from_iterable(part.groups() for part in parts)),
             self.between_sentences,
-            status,
-            self.search.n_best,
+            self._status(parts)[0],
+            self.search.of_candidates.n_best if self.search.rerank == "judge" else self.search.n_best,
             samples=self.search.method == "sample" or self.search.rerank == "mbr",
         )
+
+    def _finished(self, found: Translation, line: str, parts: Sequence[LinePart], *, has_prefix: bool) -> Translation:
+        """Return the translation of a line with its terms, and with its alignment between words."""
         if self._finder and (terms := [term for part in parts for term in part.all_terms()]):
             found = found.with_terms(len(terms), len(terms) - missing(terms, found.text))
         if not has_prefix:
             found = found.without_prefix()
         if self.aligner and self.search.alignments == "words":
-            return found.aligned_by_words(self._read(parts) if is_cut else line)
+            return found.aligned_by_words(self._read(parts) if self._status(parts)[1] else line)
         return found
 
     def _status(self, parts: Sequence[LinePart]) -> tuple[Status, bool]:
@@ -725,7 +755,7 @@ class Translator:
                     _tidied(text, self.spelling.unicode_form),
                     one.score,
                     self._alignment(piece, one),
-                    len(one.ids) - len(self._token.target),
+                    len(one.ids) - len(self._target_start),
                 )
                 for text, one in kept
             ]
@@ -753,7 +783,7 @@ class Translator:
         """Return the links between the pieces of a source, without its prefix, and the pieces of a hypothesis."""
         if not self.aligner:
             return None
-        first = len(self._token.target)
+        first = len(self._target_start)
         links = tuple((one, other - first) for one, other in found.links if other >= first)
         pieces = self.tokenizers.source.piece, self.tokenizers.target.piece
         return Alignment(links, tuple(map(pieces[0], source)), tuple(map(pieces[1], found.ids[first:])))
@@ -819,13 +849,28 @@ class Translator:
         return [by_place[place] for place in range(len(lengths))]
 
 
+def _require_judge(search: SearchConfig, rank: Rank | None) -> None:
+    """Raise an error if a search needs a judge and has none: a model by itself runs no program."""
+    if search.rerank == "judge" and rank is None:
+        name = search.judge.name if search.judge else ""
+        raise ConfigError(
+            f"search.rerank=judge: a model does not run the program of the judge {name!r} by itself: translate with "
+            "`nmt translate`, or give the judge with Translator.with_judge, or set search.rerank to mbr or none"
+        )
+
+
+def _as_unicode(line: str) -> str:
+    """Return the line with "?" in place of unpaired surrogates, which UTF-8 cannot hold."""
+    return line.encode("utf-8", "replace").decode("utf-8")
+
+
 def _chosen(option: Literal["auto", "always", "never"], automatic: bool) -> bool:
     return automatic if option == "auto" else option == "always"
 
 
 def _tidied(line: str, form: UnicodeForm, punctuation: Punctuation = "as_is", language: str = "") -> str:
     """Return the line as training text is written. Unpaired surrogates, which UTF-8 cannot hold, become "?"."""
-    return Spelling(form, punctuation, language).tidy(line.encode("utf-8", "replace").decode("utf-8"))
+    return Spelling(form, punctuation, language).tidy(_as_unicode(line))
 
 
 def _checked(lines: Iterable[str]) -> Iterator[str]:

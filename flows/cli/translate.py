@@ -163,8 +163,10 @@ def translate(
     debug: Debug = False,
 ) -> None:
     """Translate text line by line. Files are translated as a job: repeat the command to resume it."""
+    from flows.settings import allow_code_of_its_owner
     from flows.translation.request import TranslationRequest
 
+    allow_code_of_its_owner()
     request = TranslationRequest(
         model,
         source,

@@ -85,7 +85,7 @@ def _measure(
     recipe: str, config: PipelineConfig, bundle: Path, test: TestSet, precision: Precision, beam_size: int
 ) -> Point:
     changes = {"precision": precision, "beam_size": beam_size, "method": "beam", "n_best": 1, "alignments": "none"}
-    search = config.search.model_copy(update=changes)
+    search = config.search.without_judge.model_copy(update=changes)
     translator = Translator.load(bundle, search, threads=1, device="cpu", scores=False)
     translator = translator.into(test.pair) if test.pair else translator
     translator.translate(test.sources[:1])  # set-up at the first call is not timed

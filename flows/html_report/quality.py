@@ -10,6 +10,7 @@ from flows.html_report.charts import curves
 from flows.html_report.differences import with_differences
 from flows.registry import verdicts
 from nmt_core.config import PipelineConfig
+from nmt_core.errors import counted
 from nmt_core.evaluate.sentences import read_sentences
 from nmt_core.evaluate.verdict import Verdict, interval
 from nmt_core.judges.impartial import partial_judges
@@ -77,13 +78,29 @@ def scores(run: Run) -> Section:
     columns = ["Test set", "Metric", "Score", "95% interval"]
     columns += ["Champion's score", "95% interval"] if theirs else []
     table = Table([*columns, "Signature"], rows, is_stacked=True)
-    blocks = [*_about_the_champion(run), *_partial(run), table, *_suites(report), *_not_scored(report)]
+    blocks = [
+        *_about_the_champion(run),
+        *_partial(run),
+        *_not_judged(report),
+        table,
+        *_suites(report),
+        *_not_scored(report),
+    ]
     return Section("Scores", blocks)
 
 
 def _partial(run: Run) -> list[Block]:
     """Return a warning for each metric that favours the model."""
     return [Text(f"Warning: {sentence}.") for sentence in partial_judges(PipelineConfig.model_validate(run.config))]
+
+
+def _not_judged(report: dict[str, Any]) -> list[Block]:
+    """Return a warning if the judge that chooses among candidates failed on some sentences."""
+    count = report.get("not_judged", 0)
+    text = (
+        f"Warning: the judge of search.judge did not choose for {counted(count, 'sentence')}. The log has the reason."
+    )
+    return [Text(text)] if count else []
 
 
 def _suites(report: dict[str, Any]) -> list[Block]:
@@ -185,10 +202,10 @@ def by_length(run: Run) -> Section:
         ]
         for row in report.get("by_length", [])
     ]
-    explained = Text(
-        "Each point is the BLEU of a group of sentences, at their mean length. All groups are of about the same size."
-    )
-    return Section(title, [explained, Charts(drawings), Table(["Test set", "Length", "Sentences", "BLEU"], rows)])
+    width = run.config["evaluate"].get("length_bucket", 0)
+    size = f"A group is {width} words wide." if width else "All groups are of about the same size."
+    explained = f"Each point is the BLEU of a group of sentences, at their mean length. {size}"
+    return Section(title, [Text(explained), Charts(drawings), Table(["Test set", "Length", "Sentences", "BLEU"], rows)])
 
 
 def _length(row: dict[str, Any]) -> str:

@@ -311,7 +311,7 @@ class Gate:
             return [gate.not_measured("speed", str(error))]
         try:
             translator = Translator.load(
-                self._candidate.export.path, self._config.search, self._settings.threads, scores=False
+                self._candidate.export.path, self._config.search.without_judge, self._settings.threads, scores=False
             )
             translator = into_pair(translator, self._config.languages.pair)
         except _UNUSABLE as error:

@@ -69,7 +69,9 @@ def register_model(
             mlflow.set_tracking_uri(tracking_uri)
             with warnings.catch_warnings(), mlflow.start_run(run_id=run_id):
                 warnings.simplefilter("ignore")
-                model_id = _log_model(candidate.export, config.search, model_card(config, candidate), settings)
+                model_id = _log_model(
+                    candidate.export, config.search.without_judge, model_card(config, candidate), settings
+                )
             all_tags = candidate.tags | card | {MARK_TAG: mark.id} | dict(tags)
             version = _create_version(client, name, about, model_id, run_id, all_tags)
         elif candidate.download and version.tags.get(_CARD_TAG) != card[_CARD_TAG]:
@@ -208,6 +210,7 @@ def _signature() -> "ModelSignature":
     options = [
         ParamSpec(name, types.get(field.annotation, DataType.string), None)  # None: as the model was registered
         for name, field in SearchConfig.model_fields.items()
+        if name != "judge"  # a registered model runs no program
     ]
     output = ParamSpec("output", DataType.string, "text")
     glossary = ParamSpec("glossary", DataType.string, [], shape=(-1,))

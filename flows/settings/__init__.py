@@ -16,8 +16,8 @@ NMT_LAUNCHER         launcher of training: local (default: this machine), slurm,
 NMT_NODES            nodes to train on: a number, or MIN:MAX for training that continues with fewer (default: 1)
 NMT_LAUNCH_TEMPLATE  file with the job options that your cluster needs (default: the package's file for NMT_LAUNCHER)
 NMT_ALLOW_CODE       1: recipes may name code to run, `clean.scores[].command`, `evaluate.metrics[].command`, programs
-                     and services of `evaluate.systems`, and module:function; 0: they may not (default: 1 for recipes of
-                     the command line, 0 for runs that a Prefect server starts)
+                     and services of `evaluate.systems`, `search.judge.command`, and module:function; 0: they may not
+                     (default: 1 for recipes of the command line, 0 for runs that a Prefect server starts)
 NMT_GPU_HOUR_PRICE   price of a GPU hour, for the cost of a run (default: none, and no cost is shown)
 NMT_CPU_HOUR_PRICE   price of an hour of a busy CPU core (default: none, and no cost is shown)
 NMT_CURRENCY         currency of both prices (default: EUR)

@@ -11,7 +11,7 @@ from flows.registry.models import Model, model_of, pinned
 from flows.runs.summary import status_of
 from flows.settings import Settings
 from flows.translation.challenger import challenger_of, require_watching, shadow_of
-from flows.translation.request import TranslationRequest, pair_of, terms_for
+from flows.translation.request import TranslationRequest, not_judged_warning, pair_of, search_of, terms_for
 from flows.translation.targets import require_writable, require_writable_store
 from nmt_core.bundle.folder import precision_for, read_bundle
 from nmt_core.config import Precision, SearchConfig
@@ -32,9 +32,10 @@ EXPERIMENT = "translate"
 """Name of the MLflow experiment."""
 Report = dict[str, Any]
 """Result of a job, with the keys model, model_version, target, lines, translated_here, seconds, lines_per_second,
-by_status and reused; terms, terms_kept and share_of_terms_kept if there is a glossary; and made_by if the code changed
-during the job. A job that this call finished has watched, drifts, drift and unknown_token_share, see
-`translation.watching`, shadow if there is a challenger, and review if lines were written for correction.
+by_status and reused; terms, terms_kept and share_of_terms_kept if there is a glossary; not_judged if a judge chooses
+among candidates; and made_by if the code changed during the job. A job that this call finished has watched, drifts,
+drift and unknown_token_share, see `translation.watching`, shadow if there is a challenger, and review if lines were
+written for correction.
 """
 
 
@@ -67,7 +68,7 @@ def translate_job(
     require_watching(request)
     address = _address(request.model, folder)
     with model_of(address, settings) as model, challenger_of(request, folder, settings) as other:
-        search = model.search(request.beam_size, request.long_lines, request.overrides, request.alignments)
+        search = search_of(request, model, settings)
         terms = terms_for(request, model, search, warn)
         order = _order(request, model, inputs, search, terms)
         order = _with_alignments(request, _with_precision(order, model, folder), model)
@@ -91,6 +92,10 @@ def translate_job(
             }
             if terms:
                 report |= _counts_of_terms(outcome.done.terms, outcome.done.terms_kept)
+            if order.search.judge:
+                report["not_judged"] = outcome.done.not_judged
+            if outcome.done.not_judged:
+                warn(not_judged_warning(outcome.done.not_judged, outcome.done.lines, outcome.done.judge_problem))
             if outcome.done.made_by:
                 report["made_by"] = dict(outcome.done.made_by)
                 warn(f"the code changed during the job: {'; '.join(_made(outcome.done.made_by))}")
@@ -139,10 +144,19 @@ def _order(
         to=pair_of(request, model),
         to_column=request.to_column,
         keep=request.keep,
+        judge_files=_judge_files(search),
         glossary=GlossaryIdentity(terms=len(terms), sha256=identity_of(terms)) if terms else None,
         review=request.review,
         documents=_documents(request, inputs, model),
     )
+
+
+def _judge_files(search: SearchConfig) -> dict[str, str]:
+    if not search.judge:
+        return {}
+    from nmt_core.judges.files import contents_of_judge
+
+    return contents_of_judge(search)
 
 
 def _counts_of_terms(terms: int, kept: int) -> Report:

@@ -6,15 +6,19 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from flows.registry.models import model_of
 from flows.settings import Settings
-from flows.translation.request import PIPE, TranslationRequest, pair_of, terms_for
+from flows.translation.request import PIPE, TranslationRequest, not_judged_warning, pair_of, search_of, terms_for
 from flows.translation.targets import require_writable
+from nmt_core.config import SearchConfig
 from nmt_core.documents.opening import format_by_name
 from nmt_core.errors import ConfigError, DataError, StageError, words_of
 from nmt_core.jobs.inputs import absolute, find_inputs
+
+if TYPE_CHECKING:
+    from nmt_core.translator import Translator
 
 
 def translate_pipe(
@@ -54,11 +58,12 @@ def translate_pipe(
         )
     with ExitStack() as stack:
         with model_of(request.model, settings) as model:
-            search = model.search(request.beam_size, request.long_lines, request.overrides, request.alignments)
+            search = search_of(request, model, settings)
             scores = request.target != PIPE and holds_scores(kind_by_name(request.target))
             translator = Translator.load(model.folder, search, settings.threads, scores=scores)
             translator = translator.with_glossary(terms_for(request, model, search, warn))
             translator = translator.into(pair_of(request, model)) if pair_of(request, model) else translator
+            translator = _with_judge(translator, search)
         columns = Columns(request.column, request.prefix_column, request.to_column)
         pipe, is_typed = None, request.source == PIPE and sys.stdin.isatty()
         if is_typed:
@@ -73,7 +78,21 @@ def translate_pipe(
         else:
             take = stack.enter_context(stream.to_file(absolute(request.target), search))
         at_once = is_typed or request.line_by_line
-        return stream.translate_stream(cells, translator, model.version, take, at_once=at_once, pipe=pipe, terms=terms)
+        not_judged = Counter[str]()
+        statuses = stream.translate_stream(
+            cells, translator, model.version, take, at_once=at_once, pipe=pipe, terms=terms, not_judged=not_judged
+        )
+        if not_judged:
+            warn(not_judged_warning(not_judged.total(), statuses.total(), next(iter(not_judged))))
+        return statuses
+
+
+def _with_judge(translator: "Translator", search: SearchConfig) -> "Translator":
+    if not search.judge:
+        return translator
+    from nmt_core.judges.reranking import with_its_judge
+
+    return with_its_judge(translator)
 
 
 def _require_no_document(request: TranslationRequest) -> None:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 
 from flows.registry.models import Model
+from flows.settings import Settings
 from nmt_core.bundle.folder import read_bundle, read_tokenizers
 from nmt_core.config import SearchConfig
-from nmt_core.errors import ConfigError
+from nmt_core.errors import ConfigError, counted
 from nmt_core.terms.glossary import Term
 from nmt_core.tokenizer.language_tokens import pair_for
 
@@ -82,6 +83,29 @@ def pair_of(request: TranslationRequest, model: Model) -> str:
         return pair_for(languages, request.to)
     except ConfigError as error:
         raise ConfigError(f"--to {request.to}: {error}" if request.to else f"--to: {error}") from None
+
+
+def search_of(request: TranslationRequest, model: Model, settings: Settings) -> SearchConfig:
+    """Return the search of a request: the model's own, with the options that the request changes.
+
+    Raises:
+        ConfigError: an option is wrong.
+        ProgramError: it names a program, and requests may not name programs here (NMT_ALLOW_CODE).
+    """
+    search = model.search(request.beam_size, request.long_lines, request.overrides, request.alignments)
+    if search.judge:
+        from nmt_core.judges.reranking import require_allowed
+
+        require_allowed(search, allow_code=settings.allow_code)
+    return search
+
+
+def not_judged_warning(not_judged: int, lines: int, reason: str) -> str:
+    """Return the warning that a judge did not choose for some lines, with the first reason and the remedy."""
+    return (
+        f"{not_judged:,} of {counted(lines, 'line')} have the first candidate of the search, because the judge did not "
+        f"choose ({reason}): once it works, translate again into another folder with --job"
+    )
 
 
 def terms_for(

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from nmt_core.advice.corpora import Pair, directed, language_of_name
 from nmt_core.config.language_codes import is_code, parse_tag
 from nmt_core.errors import ConfigError, DataError
-from nmt_core.formats import Kind, Layout, column_names, json_file, tars
+from nmt_core.formats import Kind, Layout, column_names, json_file, spreadsheets, tars
 from nmt_core.formats.charsets import decoded
 from nmt_core.formats.columns import is_header, words_of
 from nmt_core.formats.delimited import delimiter_of, names_in, records_of
@@ -95,7 +95,7 @@ def _by_columns(kind: Kind, stream: ByteStream, path: Path) -> Pair:
     """Return the languages after which two columns are named, in the order of the columns."""
     names = _columns(kind, stream, path)[:_MOST_COLUMNS]
     words = [words_of(name) for name in names]
-    has_names = kind not in (Kind.TSV, Kind.CSV)
+    has_names = kind not in (Kind.TSV, Kind.CSV, Kind.XLSX)
     found: list[Pair] = []
     for source, target in permutations(column_names.languages_named(words), 2):
         if not has_names and not is_header(names, Layout(source, target)):
@@ -117,6 +117,9 @@ def _columns(kind: Kind, stream: ByteStream, path: Path) -> list[str]:
                 return [file.schema.column(number).path for number in range(len(file.schema))]
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"{path}: the Parquet file is truncated or damaged ({error}): write it again") from None
+    if kind is Kind.XLSX:
+        row = next(spreadsheets.cells_of(stream), ())
+        return [spreadsheets.as_text(cell) or "" for cell in row]
     if kind is Kind.CSV:
         delimiter = delimiter_of(stream, _LONGEST_LINE)
         first = next(iter(records_of(stream, _LONGEST_LINE, delimiter)), None)

@@ -34,7 +34,7 @@ from nmt_core.config.pipeline import PipelineConfig
 from nmt_core.config.registry import MetricName, RegistryConfig, SignificanceTest
 from nmt_core.config.rounds import RoundsConfig
 from nmt_core.config.schedule import ScheduleConfig
-from nmt_core.config.search import SearchConfig
+from nmt_core.config.search import RerankingJudge, SearchConfig
 from nmt_core.config.section import Section
 from nmt_core.config.split import SplitConfig
 from nmt_core.config.synthesis import REVERSE, MadeFrom, Rejected, SynthesisConfig, SyntheticPart
@@ -81,6 +81,7 @@ __all__ = [
     "Pretokenizing",
     "RegistryConfig",
     "Rejected",
+    "RerankingJudge",
     "RnnConfig",
     "RoundsConfig",
     "ScheduleConfig",

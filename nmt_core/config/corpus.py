@@ -90,13 +90,13 @@ class ParallelCorpus(Section):
     """Pattern of the members to read from a zip or tar archive, such as *.tsv or de-en/*. Empty means the one member
     that holds the text, or the one for each language."""
     source_column: Column = ""
-    """Source column of a table (TSV, CSV, JSON, JSONL, Parquet): its name, or its number from 1. Empty means the column
-    that is named after the language, or else after the side (source, src). In a table without a header, it means the
-    first column of text."""
+    """Source column of a table (TSV, CSV, JSON, JSONL, Parquet, XLSX): its name, or its number from 1. Empty means the
+    column that is named after the language, or else after the side (source, src). In a table without a header, it means
+    the first column of text."""
     target_column: Column = ""
-    """Target column of a table (TSV, CSV, JSON, JSONL, Parquet): its name, or its number from 1. Empty means the column
-    that is named after the language, or else after the side (target, tgt, ref). In a table without a header, it means
-    the second column of text."""
+    """Target column of a table (TSV, CSV, JSON, JSONL, Parquet, XLSX): its name, or its number from 1. Empty means the
+    column that is named after the language, or else after the side (target, tgt, ref). In a table without a header, it
+    means the second column of text."""
     encoding: Charset = ""
     """Charset of the files, such as windows-1252, shift_jis or utf-16-le. Empty means UTF-8, or what a file declares or
     shows: the charset in the header of XML and PO, and UTF-16 with or without a byte order mark."""
@@ -160,8 +160,8 @@ class MonolingualCorpus(Section):
     """Address of the text, of any kind that parallel text may have: lines, a table, an archive, a folder or a pattern.
     Of parallel text, the side is read alone."""
     column: Column = ""
-    """Column of a table (TSV, CSV, JSON, JSONL, Parquet): its name, or its number from 1. Empty means `text` or
-    `source`."""
+    """Column of a table (TSV, CSV, JSON, JSONL, Parquet, XLSX): its name, or its number from 1. Empty means `text`
+    or `source`."""
     encoding: Charset = ""
     """Charset of the files, such as windows-1252. Empty means UTF-8, or what a file declares or shows."""
     member: str = ""

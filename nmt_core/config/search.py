@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from nmt_core.config.section import Section, Seed, later
+from nmt_core.config.section import Command, Section, Seed, later
 
 Fault = Literal[
     "too_short",
@@ -20,6 +20,27 @@ Fault = Literal[
 
 
 _SAMPLED_CANDIDATES = 32
+
+
+class RerankingJudge(Section):
+    """Program that chooses among the candidates of a line, without a reference translation."""
+
+    name: str = Field("judge", pattern="^[A-Za-z0-9][A-Za-z0-9._+ -]*$", max_length=60)
+    """Name for messages and reports, such as CometKiwi-22."""
+    command: Command = Field(min_length=1)
+    """Program that judges candidates. It reads one JSON object a line, with `source` and `translation`, and writes one
+    number a line. It runs without a shell, once for all lines that are translated together. The contents of the files
+    that the command names, including the program, are part of the fingerprint."""
+    version: str = Field("", max_length=60)
+    """Version of the program. Empty means that it is not named."""
+    checkpoint: str = ""
+    """Path of the model that the program uses, a file or a folder. Its hash is part of the fingerprint. The command
+    must name the model itself. Empty means that no model is hashed."""
+    max_seconds: float = Field(600, gt=0)
+    """Longest time for the lines that are translated together, in seconds, after which the program is ended. These
+    lines keep the first candidate."""
+    lower_is_better: bool = False
+    """True if a lower number of the program is better, as for MetricX."""
 
 
 class SearchConfig(Section):
@@ -79,13 +100,17 @@ class SearchConfig(Section):
     repetition_penalty: float = later(1.0, ge=1, le=100)
     """Factor by which the log-probabilities of tokens that the translation already has are multiplied (Keskar et al.
     2019). 1 means no penalty."""
-    rerank: Literal["none", "mbr"] = later("none")
+    rerank: Literal["none", "mbr", "judge"] = later("none")
     """Choice among the candidates of a line. `none`: by the method of the search. `mbr`: minimum Bayes risk, the
     candidate with the highest mean chrF against all candidates (Kumar and Byrne 2004, Eikema and Aziz 2020). It suits
-    samples. Scores stay the model's own. chrF then no longer judges the translations impartially."""
+    samples. `judge`: the candidate to which the program of `judge` gives the best number (Fernandes et al. 2022).
+    Scores stay the model's own. chrF, or the judge, then no longer judges the translations impartially. A
+    registered model never runs a program: it translates as with `none`."""
+    judge: RerankingJudge | None = later(None)
+    """Program that chooses with rerank=judge."""
     candidates: int = later(0, ge=0, le=64)
-    """Number of candidates with rerank=mbr: the best of a beam, or independent samples. 0 means `beam_size` with
-    method=beam, and 32 with method=sample."""
+    """Number of candidates with rerank=mbr and rerank=judge: the best of a beam, or independent samples. 0 means
+    `beam_size` with method=beam, and 32 with method=sample."""
     batch_tokens: int = Field(2_048, ge=16)
     """Number of source tokens translated together, padding included."""
     precision: Literal["fastest", "fp32", "int8", "fp16"] = "fastest"
@@ -116,6 +141,13 @@ class SearchConfig(Section):
         return self.model_copy(update={"n_best": max(self.candidates or usual, self.n_best)})
 
     @property
+    def without_judge(self) -> "SearchConfig":
+        """Return the search without a program that chooses, as models are registered and timed."""
+        if self.rerank != "judge":
+            return self
+        return self.model_copy(update={"rerank": "none", "judge": None, "candidates": 0})
+
+    @property
     def limits_repetition(self) -> bool:
         """True if the tokens of a translation so far change what may follow."""
         return self.no_repeat_ngram_size > 0 or self.repetition_penalty > 1
@@ -134,7 +166,11 @@ class SearchConfig(Section):
         if self.method == "beam" and self.n_best > self.beam_size:
             raise ValueError(f"n_best={self.n_best} is more than beam_size={self.beam_size}: raise beam_size")
         if self.candidates and self.rerank == "none":
-            raise ValueError(f"candidates={self.candidates} has no effect with rerank=none: set rerank to mbr")
+            raise ValueError(f"candidates={self.candidates} has no effect with rerank=none: set rerank to mbr or judge")
+        if self.rerank == "judge" and not self.judge:
+            raise ValueError("rerank=judge needs a program that chooses: set judge.command, and judge.name")
+        if self.judge and self.rerank != "judge":
+            raise ValueError(f"judge has no effect with rerank={self.rerank}: set rerank to judge, or remove judge")
         if self.rerank != "none" and self.method == "beam" and not 1 < self.of_candidates.n_best <= self.beam_size:
             raise ValueError(
                 f"rerank={self.rerank} chooses among {self.of_candidates.n_best} candidates of a beam of "

@@ -70,6 +70,11 @@ class SyntheticPart(Section):
                 f"choose={self.choose} has one translation to choose from: set search.n_best, for example to "
                 f"{max(4, self.search.beam_size)}"
             )
+        if self.search.rerank == "judge":
+            raise ValueError(
+                "search.rerank=judge chooses translations of models in use, not of teachers: set search.rerank to mbr "
+                "or none, and judge the synthetic text in clean.scores"
+            )
         if REVERSE in self.teachers and (len(self.teachers) > 1 or self.text != "target_monolingual"):
             raise ValueError(
                 f"the teacher {REVERSE} translates alone, and from the target language: remove the other teachers, and "

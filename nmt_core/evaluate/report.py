@@ -1,7 +1,7 @@
 """Stage `evaluate`: translate the test sets with the exported bundle, which is the one that ships, and score them."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from nmt_core.evaluate.significance import scores_with_intervals
 from nmt_core.evaluate.suite_scores import SuiteReport, SuiteScores, Translated, score_suites
 from nmt_core.evaluate.system_scores import Scored, SystemScore, compare_systems
 from nmt_core.evaluate.test_sets import TestSet, main_sets, read_test_sets
+from nmt_core.judges.reranking import with_its_judge
 from nmt_core.scoring import Score
 from nmt_core.search.translation import Translation
 from nmt_core.stages.stage import Inputs, Job, StageReport
@@ -58,6 +59,9 @@ class EvaluateReport(StageReport):
     """Scores of the systems of `evaluate.systems`, compared with the model."""
     not_compared: dict[str, str]
     """Reason why a system of `evaluate.systems` was left out, by its name and the test set."""
+    not_judged: int = later(0)
+    """Number of sentences for which the judge of `search.judge` did not choose, so that they have the search's first
+    candidate."""
     by_length: list[LengthBucket]
     """BLEU of each test set by the length of the source."""
     must_translate: list[SentenceCheck]
@@ -85,9 +89,11 @@ class _Work:
     """Count and time of what is translated."""
 
     translator: Translator
+    notice: Callable[[str], None]
     sentences: int = 0
     tokens: int = 0
     unfinished: int = 0
+    not_judged: int = 0
     seconds: float = 1e-9  # avoids a division by 0 with a coarse clock
 
     def translate(self, sources: Sequence[str], pair: str) -> list[Translation]:
@@ -97,7 +103,14 @@ class _Work:
         self.sentences += len(sources)
         self.tokens += sum(translation.tokens for translation in translations)
         self.unfinished += sum(translation.status == "unfinished" for translation in translations)
+        self.count_not_judged([one.judge_problem for one in translations if one.judge_problem])
         return translations
+
+    def count_not_judged(self, problems: Sequence[str]) -> None:
+        """Count the sentences for which the judge of the search did not choose, and report the first reason."""
+        if problems and not self.not_judged:
+            self.notice(f"sentences keep the first candidate of the search, because {problems[0]}")
+        self.not_judged += len(problems)
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EvaluateReport:
@@ -109,11 +122,12 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         ModelError: the bundle is damaged.
     """
     translator = Translator.load(inputs["export"].path, config.search, job.resources.threads)
+    translator = with_its_judge(translator, allow_code=job.allow_code)
     tests = read_test_sets(inputs["split"].path)
     scores, samples = list[Score](), list[Sample]()
     known_of, unknown_of = dict[str, int](), dict[str, float]()
     buckets, not_scored = list[LengthBucket](), dict[str, str]()
-    work, suites, scored = _Work(translator), SuiteScores(), list[Scored]()
+    work, suites, scored = _Work(translator, job.reporter.notice), SuiteScores(), list[Scored]()
     for number, test in enumerate(tests):
         job.reporter.progress(number, len(tests), f"translating {test.name}")
         translations = work.translate(test.sources, test.pair)
@@ -128,10 +142,11 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         known_of[test.name], unknown_of[test.name] = len(known), unknown_in_references(test, own)
         scores += further_scores(test, hypotheses, known, target, job.reporter.log) + judged.scores
         not_scored |= {f"{name} of {test.name}": reason for name, reason in judged.not_scored.items()}
-        buckets += by_length(test, hypotheses, test.languages(config.languages))
+        buckets += by_length(test, hypotheses, test.languages(config.languages), config.evaluate.length_bucket)
         if test in main_sets(tests):
             samples += _spread(test, hypotheses, config.evaluate.samples)
             suites.add(score_suites(Translated(test, translations, judged.numbers), own, config, out, job))
+    work.count_not_judged(suites.judge_problems)
     scores, not_scored = scores + suites.scores, not_scored | suites.not_scored
     systems = compare_systems(scored, config, out, job)
     samples += _further(config, translator)
@@ -148,6 +163,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         suites=suites.reports,
         systems=systems.scores,
         not_compared=systems.left_out,
+        not_judged=work.not_judged,
         by_length=buckets,
         must_translate=check_sentences(config, translator),
         unfinished=work.unfinished,

@@ -48,6 +48,8 @@ class SuiteScores:
     """Reason why a metric of `evaluate.metrics` was left out, by its name and the suite."""
     sha256: dict[str, str] = field(default_factory=dict)
     """Hash of the text of each suite that is scored."""
+    judge_problems: list[str] = field(default_factory=list)
+    """Reason for each changed sentence for which the judge of `search.judge` did not choose."""
 
     def add(self, other: "SuiteScores") -> None:
         """Add the scores of the suites of another test set."""
@@ -55,6 +57,7 @@ class SuiteScores:
         self.scores += other.scores
         self.not_scored |= other.not_scored
         self.sha256 |= other.sha256
+        self.judge_problems += other.judge_problems
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,8 @@ def score_suites(main: Translated, translator: Translator, config: PipelineConfi
             found.reports.append(_report(suite, not_scored=suite.problem))
             continue
         translated = _translated(suite, main, translator)
+        if not suite.is_selection:
+            found.judge_problems += [one.judge_problem for one in translated.translations if one.judge_problem]
         _score(suite, translated, config, job, found)
         found.reports.append(
             _report(suite, *_costs(suite, main, translated, main.test.target_language(config.languages.target)))

@@ -1,7 +1,8 @@
 """Read parallel text in the formats in which it is distributed, as a stream of tables.
 
 - One file for each side: lines (Moses) or SGM test sets.
-- One file for both sides: TSV, CSV, JSON, JSONL, Parquet, TMX, XLIFF, gettext PO and MO, and WMT test sets in XML.
+- One file for both sides: TSV, CSV, JSON, JSONL, Parquet, XLSX, TMX, XLIFF, gettext PO and MO, and WMT test sets
+  in XML.
 - Each file is plain, compressed (gz, zst, xz, bz2) or a member of a zip or tar archive. Archives are read without
   unpacking them to disk.
 

@@ -26,6 +26,7 @@ zh_Hans simplified chinese|zh_Hant chinese traditional|zh_Hant traditional chine
 pt_BR portuguese brazil|sr_Latn serbian latin|sr_Cyrl serbian cyrillic
 da dansk|de deutsch|el ελληνικά|es español|fi suomi|fr français|hu magyar|it italiano|ja 日本語|ko 한국어|nl nederlands
 no norsk|pl polski|pt português|ro română|ru русский|sv svenska|tr türkçe|uk українська|zh 中文
+en 영어|ja 일본어|zh 중국어
 """
 _TAG_OF_NAME = {
     tuple(name.split()[1:]): name.split()[0] for line in _NAMES.strip().split("\n") for name in line.split("|")
@@ -36,7 +37,13 @@ _ROLES: tuple[tuple[tuple[str, str], ...], ...] = (
     (("source", "target"), ("src", "tgt"), ("src", "trg")),
     (("source", "tgt"), ("source", "trg"), ("src", "target")),
     (("source", "translation"), ("src", "translation"), ("original", "translation"), ("original", "translated")),
-    (("original", "target"), ("source", "translated"), ("input", "output"), ("text", "translation")),
+    (
+        ("original", "target"),
+        ("source", "translated"),
+        ("input", "output"),
+        ("text", "translation"),
+        ("원문", "번역문"),
+    ),
     (("msgid", "msgstr"), ("quelle", "ziel"), ("source", "cible"), ("origen", "destino"), ("prompt", "completion")),
     (("sentence1", "sentence2"), ("text1", "text2"), ("sent1", "sent2"), ("segment1", "segment2")),
     (("col1", "col2"), ("column1", "column2"), ("l1", "l2")),

@@ -1,6 +1,7 @@
 """Read JSON files that are one value: an array of records, or an object that holds the records in some way.
 
-An array is read record by record, in the memory of one record. A record that is damaged costs itself only.
+An array is read record by record, in the memory of one record. A record that is damaged costs itself only. This holds
+as well for an array in an object, if only single values come before it, and little comes after it.
 """
 
 import codecs
@@ -14,6 +15,7 @@ import polars as pl
 
 from nmt_core.errors import DataError
 from nmt_core.formats.jsonl import INVALID_JSON, Pairs
+from nmt_core.formats.kinds import JSON_RECORDS_BEGIN
 from nmt_core.formats.layout import Layout
 from nmt_core.formats.lines import BLOCK_BYTES, skip_byte_order_mark
 from nmt_core.formats.rows import TOO_LONG, Row, frames_of
@@ -22,6 +24,8 @@ from nmt_core.formats.streams import ByteStream
 _MOST_BYTES = 1 << 28
 _MOST_CHARACTERS = 1 << 20  # of a record, if the longest line is shorter
 _SHOWN = 200
+_MOST_AFTER = 1 << 20
+"""Number of characters of an object that may follow its array of records."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 _BETWEEN = re.compile(r"[ \t\r\n]*,?[ \t\r\n]*")
 _NEXT_RECORD = re.compile(r"[\]}][ \t\r\n]*,[ \t\r\n]*(?=[\[{])")
@@ -46,7 +50,16 @@ def records(stream: ByteStream, max_line_bytes: int) -> Iterator[Any]:
     """
     skip_byte_order_mark(stream)
     is_array = stream.peek().lstrip().startswith(b"[")
-    yield from _array(stream, max_line_bytes) if is_array else _of_object(stream)
+    head = stream.peek().decode("utf-8", "replace")
+    if is_array:
+        yield from _array(stream, max_line_bytes)
+    elif begin := JSON_RECORDS_BEGIN.match(head):
+        stream.read(len(begin[0].encode()))
+        text = _Text(stream)
+        yield from _array(stream, max_line_bytes, text)
+        _require_end(text, begin["name"], stream.name)
+    else:
+        yield from _of_object(stream)
 
 
 def _rows(records: Iterator[Any], layout: Layout, place: str) -> Iterator[Row]:
@@ -86,13 +99,18 @@ class _Text:
         return taken
 
 
-def _array(stream: ByteStream, max_line_bytes: int) -> Iterator[Any]:
+def _array(stream: ByteStream, max_line_bytes: int, text: _Text | None = None) -> Iterator[Any]:
     """Yield the records of an array, or a Row for each one that is damaged.
+
+    Args:
+        stream: the file.
+        max_line_bytes: the longest line, in bytes.
+        text: text of the file from the array on, in which what follows the array is left. None means the whole file.
 
     Raises:
         DataError: the array does not end.
     """
-    decoder, text = json.JSONDecoder(), _Text(stream)
+    decoder, text = json.JSONDecoder(), text or _Text(stream)
     most = max(_MOST_CHARACTERS, 2 * max_line_bytes)
     text.more()
     text.take(_match_end(_SPACE, text.ahead) + 1)
@@ -107,6 +125,7 @@ def _array(stream: ByteStream, max_line_bytes: int) -> Iterator[Any]:
         if position >= len(text.ahead):
             raise DataError(f"{stream.name}: the JSON array has no end: fetch it again, or complete it")
         if text.ahead[position] == "]":
+            text.take(position + 1)
             return
         try:
             record, position = decoder.raw_decode(text.ahead, position)
@@ -119,6 +138,29 @@ def _array(stream: ByteStream, max_line_bytes: int) -> Iterator[Any]:
                 text.more()
                 continue
             yield _damaged(text, error, most)
+
+
+def _require_end(text: _Text, name: str, place: str) -> None:
+    """Check that an object ends after its array of records, and holds no other.
+
+    Raises:
+        DataError: it holds another one, or does not end.
+    """
+    while not text.is_complete and len(text.ahead) <= _MOST_AFTER:
+        text.more()
+    try:
+        if len(text.ahead) > _MOST_AFTER:
+            raise ValueError(f"more than {_MOST_AFTER:,} characters follow the records")
+        rest = json.loads("{" + text.ahead.lstrip().removeprefix(","))
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{place}: the JSON object with the records {name!r} is damaged behind them ({error}): repair it, or write "
+            "the list alone to a file"
+        ) from None
+    if others := [other for other, part in rest.items() if _is_list_of_records(part)]:
+        raise DataError(
+            f"{place}: several lists of records ({', '.join([name, *others])}): write the one to read to a file"
+        )
 
 
 def _may_be_unfinished(error: Exception, text: _Text, most: int) -> bool:

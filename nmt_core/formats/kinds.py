@@ -35,12 +35,13 @@ class Kind(StrEnum):
     SGM = ".sgm"
     TEST_SET = ".xml"
     PARQUET = ".parquet"
+    XLSX = ".xlsx"
     ZIP = ".zip"
     TAR = ".tar"
 
 
 ARCHIVES = (Kind.ZIP, Kind.TAR)
-_BOTH_SIDED = (Kind.TMX, Kind.XLIFF, Kind.PO, Kind.MO, Kind.TEST_SET, Kind.PARQUET)
+_BOTH_SIDED = (Kind.TMX, Kind.XLIFF, Kind.PO, Kind.MO, Kind.TEST_SET, Kind.PARQUET, Kind.XLSX)
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,11 @@ _ROOTS = {
 _PO = re.compile(rb'(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?:msgctxt|msgid|domain)[ \t]*"')
 _MAGIC = {magic: Kind(f".{suffix}") for suffix, magics in signatures.FILES.items() for magic in magics}
 _MAGIC |= {b"\xde\x12\x04\x95": Kind.MO, b"\x95\x04\x12\xde": Kind.MO}
+_WORKBOOK_NAMES = (".xlsx", ".xlsm")
+_WORKBOOK = re.compile(
+    rb"PK\x03\x04.{26}(?:\[Content_Types\]\.xml|_rels/|docProps/|xl/(?:workbook|worksheets|_rels)\b)", re.DOTALL
+)
+"""First member of a workbook. A document of Word has the same, but no member of the folder xl."""
 _TAR_MAGIC_AT = 257
 _UNREADABLE_MAGIC = {b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"Rar!\x1a": "a RAR archive", b"%PDF-": "a PDF document"}
 _TABLES = {".tsv": Kind.TSV, ".tab": Kind.TSV, ".csv": Kind.CSV}
@@ -89,7 +95,11 @@ _JSON_LINES = (".jsonl", ".ndjson", ".jsonlines")
 _TEXTS = (".txt", ".text")
 _JSON_ARRAY = re.compile(r'\[\s*(?:\{\s*["}]|\[\s*"|\]\s*$)')
 _JSON_OBJECT = re.compile(r'\{\s*(?:"|\}\s*$|\}\s*\n|$)')
-_JSON_WRAPPED = re.compile(r'\{(?:\s*"[^"]*"\s*:\s*(?:"[^"]*"|[-0-9.]+|null|true|false)\s*,)*\s*"[^"]*"\s*:\s*\[\s*\{')
+JSON_RECORDS_BEGIN = re.compile(
+    r'\s*\{(?:\s*"(?:[^"\\]|\\.)*"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[-+.0-9eE]+|null|true|false)\s*,)*'
+    r'\s*"(?P<name>(?:[^"\\]|\\.)*)"\s*:\s*(?=\[\s*\{)'
+)
+"""Beginning of a JSON object up to its first array of records, with nothing before it except single values."""
 _LINES_LOOKED_AT = 100
 _SHOWN = 60
 _LINES_OF_HEADER = 5
@@ -205,7 +215,7 @@ def _by_content(name: str, head: bytes) -> Kind | None:
         return Kind.TAR
     for magic, kind_of_magic in _MAGIC.items():
         if head.startswith(magic):
-            return kind_of_magic
+            return Kind.XLSX if kind_of_magic is Kind.ZIP and _is_workbook(head, name) else kind_of_magic
     text = _decoded(head)
     root = _ROOT.match(text)
     kind = _ROOTS.get(root[1].casefold()) if root else None
@@ -215,6 +225,12 @@ def _by_content(name: str, head: bytes) -> Kind | None:
             f"{name}: XML {what}: convert it to TMX, XLIFF, or a WMT or IWSLT test set, the supported XML formats"
         )
     return kind or (Kind.PO if _PO.match(head) else None)
+
+
+def _is_workbook(head: bytes, name: str) -> bool:
+    """Return True if a zip archive is a workbook, by its name or by its first members."""
+    is_called_so = name.casefold().endswith(_WORKBOOK_NAMES)
+    return is_called_so or bool(_WORKBOOK.match(head) and b"xl/" in head)
 
 
 def _decoded(head: bytes) -> str:
@@ -239,7 +255,7 @@ def _table_kind(head: bytes, name: str) -> Kind | None:
 
 
 def _is_cut_up(first: str) -> bool:
-    """Return True if a line of a table begins like JSON and is not."""
+    """Return True if a line that begins like JSON is not a whole value."""
     try:
         json.loads(first)
     except (ValueError, RecursionError):
@@ -255,12 +271,13 @@ def _json_kind(text: str, lines: list[str], suffix: str, is_whole: bool) -> Kind
     if not _JSON_OBJECT.match(begin):
         return Kind.JSONL if suffix in _JSON_LINES else None
     if len(lines) > 1 and lines[1].lstrip().startswith("{"):
-        return Kind.JSONL
+        is_wrapped = suffix == ".json" and JSON_RECORDS_BEGIN.match(begin) and _is_cut_up(first)
+        return Kind.JSON if is_wrapped else Kind.JSONL
     try:
         record = json.loads(first)
     except (ValueError, RecursionError):
         is_longer_line = "\n" not in begin.rstrip()
-        is_wrapped = suffix == ".json" and bool(_JSON_WRAPPED.match(begin))
+        is_wrapped = suffix == ".json" and bool(JSON_RECORDS_BEGIN.match(begin))
         return Kind.JSON if (not is_longer_line and suffix not in _JSON_LINES) or is_wrapped else Kind.JSONL
     values = record.values() if isinstance(record, dict) else []
     holds_records = any(isinstance(value, list) and value and isinstance(value[0], dict) for value in values)

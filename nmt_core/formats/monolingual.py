@@ -17,7 +17,7 @@ from nmt_core.formats.rows import FRAME_ROWS, SIDE_SCHEMA, checked
 from nmt_core.formats.single import Cell, Columns, read_single
 from nmt_core.formats.streams import ByteStream, open_file
 
-_TABLES = (Kind.TSV, Kind.CSV, Kind.JSON, Kind.JSONL, Kind.PARQUET)
+_TABLES = (Kind.TSV, Kind.CSV, Kind.JSON, Kind.JSONL, Kind.PARQUET, Kind.XLSX)
 _ROWS_AT_A_TIME = 10_000
 
 

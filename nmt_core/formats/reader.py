@@ -6,7 +6,7 @@ from itertools import zip_longest
 import polars as pl
 
 from nmt_core.errors import DataError, counted
-from nmt_core.formats import delimited, exchange, gettext, json_file, jsonl, parquet, testsets
+from nmt_core.formats import delimited, exchange, gettext, json_file, jsonl, parquet, spreadsheets, testsets
 from nmt_core.formats.archives import Members, open_members, select
 from nmt_core.formats.charsets import decoded
 from nmt_core.formats.kinds import ARCHIVES, Kind, kind_of
@@ -26,6 +26,7 @@ READERS: dict[Kind, Callable[[ByteStream, Layout], Iterator[pl.DataFrame]]] = {
     Kind.MO: gettext.read_mo,
     Kind.TEST_SET: testsets.read_xml,
     Kind.PARQUET: parquet.read,
+    Kind.XLSX: spreadsheets.read,
 }
 """Reader of each format that holds both sides."""
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from nmt_core.errors import DataError
-from nmt_core.formats import json_file, parquet
+from nmt_core.formats import json_file, parquet, spreadsheets
 from nmt_core.formats.columns import NoColumnError, Sought, find_column
 from nmt_core.formats.delimited import delimiter_of, names_in, records_of
 from nmt_core.formats.jsonl import INVALID_JSON, NO_TEXT, Path, is_unicode, names_of, paths_of, text_at
@@ -126,7 +126,8 @@ def read_single(stream: ByteStream, kind: Kind, columns: Columns, max_line_bytes
 
     Args:
         stream: the file.
-        kind: LINES, TSV, CSV, JSON, JSONL or PARQUET. A file called lines whose content is Parquet is read as Parquet.
+        kind: LINES, TSV, CSV, JSON, JSONL, PARQUET or XLSX. A file called lines whose content is Parquet is read
+            as Parquet.
         columns: the columns of a table. Lines have none.
         max_line_bytes: the longest line or cell, in bytes. A longer one becomes a row with a fault.
 
@@ -140,6 +141,9 @@ def read_single(stream: ByteStream, kind: Kind, columns: Columns, max_line_bytes
         return
     if kind is Kind.PARQUET:
         yield from _cells(parquet.read_columns(stream, columns.find, max_line_bytes, columns.further))
+        return
+    if kind is Kind.XLSX:
+        yield from _workbook(stream, columns)
         return
     head = stream.peek(_MARK_BYTES)[:_MARK_BYTES]
     what = next((what for magic, what in _NO_LINES.items() if head.startswith(magic)), "")
@@ -236,6 +240,17 @@ def _csv(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator[
             yield Cell(record.source, record.fault, records.raw)
         else:
             yield table.cell(record or [""], ",".join(record))  # an empty line has no fields
+    table.end()
+
+
+def _workbook(stream: ByteStream, columns: Columns) -> Iterator[Cell]:
+    table = _Table(columns, stream.name)
+    for row in spreadsheets.cells_of(stream):
+        fields = [spreadsheets.as_text(cell) or "" for cell in row]
+        if table.needs_names:
+            table.take_names(fields)
+        else:
+            yield table.cell(fields, spreadsheets.shown(row))
     table.end()
 
 

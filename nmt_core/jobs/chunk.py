@@ -35,6 +35,9 @@ UNKNOWN_TARGET = "unknown_target"
 TOKENS = "tokens"
 """Further column: number of target tokens of a translation, without the end mark. They are counted, and are not part of
 the output."""
+JUDGE_PROBLEM = "judge_problem"
+"""Further column if a judge chooses among candidates: the reason why it did not choose for a line, or null. The lines
+are counted, and the column is not part of the output."""
 ALIGNMENTS = {
     "none": (),
     "words": ("alignment",),
@@ -129,7 +132,8 @@ def translate_rows(rows: pl.DataFrame, translator: Translator) -> pl.DataFrame:
     """Return one translated row for each row. A row with a fault is not translated, and its status is the fault.
 
     A translation with a fault has it as its status, see `checks`. `search.retry` looks for another one. The rows
-    have the column `TOKENS` too, and the columns `TERMS` if the translator has a glossary.
+    have the column `TOKENS` too, the columns `TERMS` if the translator has a glossary, and the column `JUDGE_PROBLEM`
+    if a judge chooses.
 
     A row that names a target language is translated into it. If the model does not know it, or knows several and the
     row names none, the row has the fault `UNKNOWN_TARGET`.
@@ -173,6 +177,9 @@ def _translate_rows(rows: pl.DataFrame, translator: Translator) -> pl.DataFrame:
             row["alternatives"] = [_row(other, search) for other in one.alternatives]
     tokens = pl.Series(TOKENS, [one.tokens for one in translations], dtype=pl.Int64)
     rows = pl.DataFrame(records, schema=schema_of(search)).with_columns(tokens)
+    if search.judge:
+        problems = [one.judge_problem or None for one in translations]
+        rows = rows.with_columns(pl.Series(JUDGE_PROBLEM, problems, dtype=pl.String))
     if not translator.has_terms:
         return rows
     counts = {"terms": [one.terms for one in translations], "terms_kept": [one.terms_kept for one in translations]}
@@ -218,4 +225,8 @@ def load_bundle(bundle: Bundle) -> Translator:
         )
     translator = Translator.load(Path(bundle.folder), bundle.search, bundle.threads, scores=bundle.scores)
     translator = translator.with_glossary(bundle.terms)
+    if bundle.search.judge:
+        from nmt_core.judges.reranking import with_its_judge  # loads metrics, which other jobs do not need
+
+        translator = with_its_judge(translator)
     return translator.into(bundle.to) if bundle.to else translator

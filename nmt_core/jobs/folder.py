@@ -54,6 +54,11 @@ class Done(BaseModel):
     """Comparison with a challenger. None if the order has none."""
     review: int = later(0)
     """Number of lines that were written for correction."""
+    not_judged: int = later(0)
+    """Number of rows for which the judge of `search.judge` did not choose, so that they have the search's first
+    candidate."""
+    judge_problem: str = later("")
+    """Reason why it did not choose, the first one if there are several. Empty if it always chose, or there is none."""
     made_by: Mapping[str, str] = {}
     """Chunks that each version of the code has translated, such as `1-3, 7`. Empty if there was one version."""
 

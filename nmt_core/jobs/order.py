@@ -1,6 +1,7 @@
 """Define the order of a job: everything that determines its output, with a fingerprint that identifies it."""
 
 import shlex
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
@@ -19,6 +20,7 @@ MAX_LINE_BYTES = 1 << 20
 """Maximum size of a line in bytes. A longer one is hardly text, would fill the memory, and is not translated."""
 
 _FEW = 3
+_DIGITS = 12
 
 
 class ModelVersion(BaseModel):
@@ -87,6 +89,8 @@ class Order(BaseModel):
     """Columns of the input to carry over, or `kept.ALL`. Empty means none."""
     glossary: GlossaryIdentity | None = later(None)
     """Terms whose translations are given. None means no glossary."""
+    judge_files: Mapping[str, str] = later({})
+    """Hashes of the files of `search.judge`, by the word that names them. Empty means that there are none."""
     shadow: Shadow | None = later(None)
     """Challenger that is compared with the model. It changes nothing in the output. None means that there is none."""
     review: int = later(0)
@@ -172,6 +176,10 @@ def differences(former: Order, new: Order) -> list[str]:
         lines.append(f"glossary: {former.glossary or 'none'}, now {new.glossary or 'none'}")
     if former.shadow != new.shadow:
         lines.append(f"shadow: {former.shadow or 'none'}, now {new.shadow or 'none'}")
+    for word in sorted({*former.judge_files, *new.judge_files}):
+        digests = [order.judge_files.get(word, "")[:_DIGITS] or "no file" for order in (former, new)]
+        if digests[0] != digests[1]:
+            lines.append(f"search.judge: {word} was {digests[0]}, now {digests[1]}")
     for name in SearchConfig.model_fields:
         old_value, new_value = getattr(former.search, name), getattr(new.search, name)
         if old_value != new_value:

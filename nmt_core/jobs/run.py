@@ -10,7 +10,7 @@ import polars as pl
 from nmt_core.drift.profile import Profile
 from nmt_core.errors import ArtifactError, ConfigError, DataError, ModelError, StageError, counted, words_of
 from nmt_core.execution.pool import InProcess, Workers
-from nmt_core.jobs.chunk import TERMS, TOKENS, Bundle, ChunkTask, load, translate_chunk
+from nmt_core.jobs.chunk import JUDGE_PROBLEM, TERMS, TOKENS, Bundle, ChunkTask, load, translate_chunk
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Done, JobFolder, Parts
 from nmt_core.jobs.inputs import identity
@@ -294,7 +294,10 @@ class _Attempt:
         statuses = merge(plan, self.parts, former, self._require_still_wanted)
         shadow = self._shadow(plan)
         review = write_review(plan, self.parts, with_shadow=bool(shadow and not shadow.problem))
-        done = self._finished(statuses, makers, terms, tokens).model_copy(update={"shadow": shadow, "review": review})
+        not_judged, problem = self._not_judged(len(plan.chunks)) if self.order.search.judge else (0, "")
+        done = self._finished(statuses, makers, terms, tokens).model_copy(
+            update={"shadow": shadow, "review": review, "not_judged": not_judged, "judge_problem": problem}
+        )
         profile = profile_of_job(self.parts, range(len(plan.chunks)))
         self._require_still_wanted()
         self.folder.write(profile or Profile())
@@ -319,6 +322,15 @@ class _Attempt:
         """Return the number of terms in the text, and of those that are kept."""
         counts = [storage.read(self.parts.output(number), list(TERMS)).sum().row(0) for number in range(chunks)]
         return sum(count for count, _ in counts), sum(kept for _, kept in counts)
+
+    def _not_judged(self, chunks: int) -> tuple[int, str]:
+        """Return the number of rows for which the judge did not choose, and the first reason."""
+        count, first = 0, ""
+        for number in range(chunks):
+            problems = storage.read(self.parts.output(number), [JUDGE_PROBLEM])[JUDGE_PROBLEM].drop_nulls()
+            count += len(problems)
+            first = first or next(iter(problems), "")
+        return count, first
 
     def _tokens(self, chunks: int) -> int | None:
         """Return the number of target tokens, or None if a chunk of an earlier version does not have its number."""

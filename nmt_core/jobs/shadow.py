@@ -8,7 +8,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import polars as pl
@@ -79,7 +79,8 @@ def shadow_chunk(task: ShadowTask) -> float | None:
     if not task.champion or not places:
         return None
     lines = sample["text"].to_list()[:_TIMED_LINES]
-    challenger_speed, champion_speed = _speed(translator, lines), _speed(load_bundle(task.champion), lines)
+    alone = replace(task.champion, search=task.champion.search.without_judge)
+    challenger_speed, champion_speed = _speed(translator, lines), _speed(load_bundle(alone), lines)
     return challenger_speed / champion_speed
 
 

@@ -13,7 +13,7 @@ from nmt_core.formats.kinds import packing_by_name
 from nmt_core.formats.rows import INVALID_UTF8
 from nmt_core.formats.single import Cell, Columns, kind_by_name
 from nmt_core.formats.streams import unpacked
-from nmt_core.jobs.chunk import TERMS, TOKENS, translate_rows
+from nmt_core.jobs.chunk import JUDGE_PROBLEM, TERMS, TOKENS, translate_rows
 from nmt_core.jobs.inputs import Inputs, open_input
 from nmt_core.jobs.merge import table
 from nmt_core.jobs.order import ModelVersion, Order
@@ -39,6 +39,7 @@ def translate_stream(
     at_once: bool = False,
     pipe: Pipe | None = None,
     terms: Counter[str] | None = None,
+    not_judged: Counter[str] | None = None,
 ) -> Counter[str]:
     """Translate rows and pass them to `take`.
 
@@ -50,6 +51,8 @@ def translate_stream(
         at_once: True translates each row before the next one is read.
         pipe: pipe from which the rows are read. What has been read is translated as soon as nothing more has arrived.
         terms: gets the numbers of terms and of kept terms (`chunk.TERMS`). None means that they are not counted.
+        not_judged: gets the number of lines for which the judge of the search did not choose, by the reason. None means
+            that they are not counted.
 
     Returns:
         The number of rows for each status.
@@ -62,7 +65,9 @@ def translate_stream(
         statuses.update(done["status"].to_list())
         if terms is not None and translator.has_terms:
             terms.update({name: int(done[name].sum()) for name in TERMS})
-        take(rows, table(rows, done.drop(TOKENS, *TERMS, strict=False), model))
+        if not_judged is not None and JUDGE_PROBLEM in done.columns:
+            not_judged.update(done[JUDGE_PROBLEM].drop_nulls().to_list())
+        take(rows, table(rows, done.drop(TOKENS, JUDGE_PROBLEM, *TERMS, strict=False), model))
 
     groups = Groups(1 if at_once else _LINES, _CHARACTERS, translate_group)
     if pipe:

@@ -2,6 +2,7 @@
 
 lines.py       a program that reads lines and writes lines
 programs.py    judges: a number for each translation
+reranking.py   a judge that chooses among the candidates of a search
 impartial.py   judges that chose what they judge
 files.py       hashes of all files that decide the result of `evaluate`
 http_forms.py  requests and answers of translation services

@@ -4,7 +4,7 @@ import glob
 import hashlib
 from pathlib import Path
 
-from nmt_core.config import Metric, PipelineConfig, System
+from nmt_core.config import Metric, PipelineConfig, SearchConfig, System
 from nmt_core.corpus.cleaning.scorers import files_of
 from nmt_core.store.artifacts import Identity
 from nmt_core.store.digests import sha256_of
@@ -15,6 +15,7 @@ def identity(config: PipelineConfig) -> Identity:
     values = {name: getattr(config, name).model_dump(mode="json") for name in ("evaluate", "search", "languages")}
     contents = {metric.name: found for metric in config.evaluate.metrics if (found := contents_of(metric))}
     values |= {"metrics": contents} if contents else {}
+    values |= {"judge": found} if (found := contents_of_judge(config.search)) else {}
     systems = {system.name: found for system in config.evaluate.systems if (found := contents_of_system(system))}
     for system in values["evaluate"].get("systems", ()):
         system["bundle"] = systems.get(system["name"], {}).get(system["bundle"], system["bundle"])
@@ -43,6 +44,16 @@ def contents_of(metric: Metric) -> dict[str, str]:
     for path in filter(None, (metric.vocabulary, metric.checkpoint)):
         if Path(path).exists():  # a missing file is reported when the metric is computed
             found[path] = sha256_of_content(Path(path))
+    return found
+
+
+def contents_of_judge(search: SearchConfig) -> dict[str, str]:
+    """Return the hashes of the files of the program that chooses among candidates. Empty if there is none."""
+    if not search.judge:
+        return {}
+    found, checkpoint = files_of(search.judge.command), search.judge.checkpoint
+    if checkpoint and Path(checkpoint).exists():  # a missing file is reported when the program would run
+        found[checkpoint] = sha256_of_content(Path(checkpoint))
     return found
 
 

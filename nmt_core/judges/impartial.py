@@ -1,6 +1,7 @@
 """Find judges that are not impartial: metrics by which the training text or the translations were chosen."""
 
 import shlex
+from collections.abc import Iterator
 
 from nmt_core.config import PipelineConfig
 
@@ -37,7 +38,24 @@ def partial_judges(config: PipelineConfig) -> list[str]:
             f"Scores by {judges} favour this model, because search.rerank=mbr chose its translations by chrF: compare "
             "models by another metric as well"
         )
-    return found
+    return [*found, *_of_reranking(config)]
+
+
+def _of_reranking(config: PipelineConfig) -> Iterator[str]:
+    """Yield a sentence about the judge of `search.judge`, and one for each metric that is the same program."""
+    if not (judge := config.search.judge):
+        return
+    marks = _marks(judge.command, judge.checkpoint)
+    for metric in config.evaluate.metrics:
+        if metric.command and (shared := marks & _marks(metric.command, metric.checkpoint)):
+            yield (
+                f"{metric.name} judges the translations, and search.judge, with the same {min(shared)}, chose them: "
+                "its score favours this model, so compare models by another metric as well"
+            )
+    yield (
+        f"All scores are of translations that {judge.name} (search.judge) chose. The registered model translates "
+        "without it: to score what it ships, evaluate with search.rerank=none"
+    )
 
 
 def _marks(command: str, checkpoint: str = "") -> set[str]:

@@ -8,13 +8,13 @@ only other programs have been tested.
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 
-from nmt_core.config import BuiltInMetric, Metric
+from nmt_core.config import BuiltInMetric, Metric, RerankingJudge
 from nmt_core.errors import counted
 from nmt_core.judges.files import sha256_of_content
 from nmt_core.judges.lines import ProgramError, require_code, run_program
@@ -101,23 +101,40 @@ def numbers_of(
         ProgramError: programs are not allowed, the checkpoint is missing, or the program cannot be started, fails,
             takes too long, or does not write one number for each sentence.
     """
-    place = f"`{metric.command}`"
-    require_code(place, allow_code=allow_code)
-    if metric.checkpoint and not Path(metric.checkpoint).exists():
-        raise ProgramError(f"{metric.checkpoint}: the checkpoint is missing: correct `checkpoint`, or put it there")
-    lines = [
-        json.dumps({"source": source, "translation": translation, "reference": reference})
+    rows = [
+        {"source": source, "translation": translation, "reference": reference}
         for source, translation, reference in zip(sources, translations, references, strict=True)
     ]
-    trial = "one line of JSON: source, translation and reference"
-    given = "".join(f"{line}\n" for line in lines).encode("ascii")
-    written, words = run_program(metric.command, given, metric.max_seconds, trial)
-    if len(written) != len(lines):
+    numbers = numbers_of_rows(metric, rows, "source, translation and reference", allow_code=allow_code)
+    return [number * metric.factor for number in numbers]
+
+
+def numbers_of_rows(
+    program: Metric | RerankingJudge, rows: Sequence[Mapping[str, str]], fields: str, *, allow_code: bool
+) -> list[float]:
+    """Run a program that judges, and return its number for each row, as it wrote it.
+
+    Args:
+        program: the program.
+        rows: objects that it reads, one a line.
+        fields: names of the fields of a row, for messages.
+        allow_code: False if recipes may not name programs (NMT_ALLOW_CODE).
+
+    Raises:
+        ProgramError: see `numbers_of`.
+    """
+    place, checkpoint = f"`{program.command}`", program.checkpoint
+    require_code(place, allow_code=allow_code)
+    if checkpoint and not Path(checkpoint).exists():
+        raise ProgramError(f"{checkpoint}: the checkpoint is missing: correct `checkpoint`, or put it there")
+    given = "".join(f"{json.dumps(row)}\n" for row in rows).encode("ascii")
+    written, words = run_program(program.command, given, program.max_seconds, f"one line of JSON: {fields}")
+    if len(written) != len(rows):
         raise ProgramError(
-            f"{place}: wrote {counted(len(written), 'line')} for {counted(len(lines), 'sentence')}{words}: it must "
+            f"{place}: wrote {counted(len(written), 'line')} for {counted(len(rows), 'sentence')}{words}: it must "
             "write one number for each line that it reads, and nothing else"
         )
-    return [_number(text, line, place) * metric.factor for line, text in enumerate(written, 1)]
+    return [_number(text, line, place) for line, text in enumerate(written, 1)]
 
 
 def _number(text: str, line: int, place: str) -> float:

@@ -81,6 +81,9 @@ class Translation:
     """Number of places of the line at which there is a term of the glossary."""
     terms_kept: int = 0
     """Number of these whose translation is in the translation."""
+    judge_problem: str = ""
+    """Reason why the judge of `search.judge` did not choose among the candidates of the line, which then keeps the
+    first one of the search. Empty means that it chose, that there was no choice, or that there is no judge."""
 
     def record(self) -> dict[str, Any]:
         """Return the translation as JSON holds it: text, score, status and tokens.
@@ -107,14 +110,20 @@ class Translation:
 
     def with_first(self, number: int, n_best: int) -> "Translation":
         """Return the translation with one of its `choices` as the first one, of `n_best` in all."""
-        first, *others = [self.choices[number], *self.choices[:number], *self.choices[number + 1 :]]
+        others = [place for place in range(len(self.choices)) if place != number]
+        return self.in_order([number, *others][:n_best])
+
+    def in_order(self, numbers: Sequence[int]) -> "Translation":
+        """Return the translation with these of its `choices`, the first one as the translation itself."""
+        choices = self.choices
+        first, *others = [choices[number] for number in numbers]
         return replace(
             self,
             text=first.text,
             score=first.score,
             tokens=first.tokens,
             alignment=first.alignment,
-            alternatives=tuple(others[: n_best - 1]),
+            alternatives=tuple(others),
         )
 
     def aligned_by_words(self, source: str) -> "Translation":

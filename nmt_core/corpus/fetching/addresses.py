@@ -29,7 +29,7 @@ STORES = ("s3", "gs", "gcs", "memory")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]+):")  # at least two letters: C:\ is a drive
 _WILD = re.compile(r"[*?\[]")
 _BOTH_SIDED = re.compile(
-    rf"\.(tsv|tab|csv|jsonl|ndjson|tmx|xliff|xlf|po|mo|parquet|zip|tar|{'|'.join(signatures.PACKED_TARS)})$",
+    rf"\.(tsv|tab|csv|jsonl|ndjson|tmx|xliff|xlf|po|mo|parquet|xlsx|zip|tar|{'|'.join(signatures.PACKED_TARS)})$",
     re.IGNORECASE,
 )
 

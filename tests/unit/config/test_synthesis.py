@@ -44,6 +44,7 @@ def test_one_teacher_needs_no_list_and_a_rule_of_the_mix_may_name_the_part() -> 
         ({"name": "mine"}, [r"synthesis\.parts\.0\.name='mine'", "another corpus"]),
         ({"name": "news"}, [r"synthesis\.parts\.0\.name='news'", "another corpus"]),
         ({"drop": ["bad"]}, ["drop", "copied"]),
+        ({"search": {"rerank": "judge", "judge": {"command": "a"}}}, ["search.rerank=judge", r"clean\.scores"]),
     ],
 )
 def test_what_cannot_work_is_refused_with_a_remedy(part: dict[str, Any], facts: list[str]) -> None:

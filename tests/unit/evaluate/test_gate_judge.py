@@ -170,3 +170,17 @@ def test_chrf_is_no_impartial_judge_of_minimum_bayes_risk() -> None:
     reranked = config.model_copy(update={"search": config.search.model_copy(update={"rerank": "mbr"})})
     (sentence,) = partial_judges(reranked)
     assert sentence.startswith("Scores by chrF and chrF++ favour this model, because search.rerank=mbr chose its")
+
+
+def test_a_judge_that_chose_the_translations_is_named() -> None:
+    def found(command: str) -> list[str]:
+        search = {"rerank": "judge", "judge": {"name": "kiwi", "command": "python kiwi.py"}}
+        metrics = [{"name": "other", "command": command}]
+        values = {"name": "tiny", "corpus": {"toy": {}}, "search": search, "evaluate": {"metrics": metrics}}
+        return partial_judges(PipelineConfig.model_validate(values))
+
+    (always,) = found("python comet.py")
+    assert always.startswith("All scores are of translations that kiwi (search.judge) chose. The registered model")
+    same, again = found("python3 kiwi.py --gpus 1")
+    assert same.startswith("other judges the translations, and search.judge, with the same kiwi.py, chose them")
+    assert again == always

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import polars
 import pytest
+from support.judges import CountedJudge, number_of
 
 from nmt_core.config import CorpusConfig, EvaluateConfig, PipelineConfig, SearchConfig, ToyCorpusConfig
 from nmt_core.evaluate.report import run
 from nmt_core.evaluate.sentences import read_sentences
 from nmt_core.evaluate.system_scores import read_systems
+from nmt_core.judges.files import identity
 from nmt_core.scoring import score
 from nmt_core.stages.stage import Job, Resources, SilentReporter, restrict
 from nmt_core.store.artifacts import Artifact
@@ -209,3 +211,30 @@ def test_the_sentences_of_the_recipe_and_the_built_in_ones_are_looked_at(
     assert first.problem == "'Getriebe' is missing"
     assert {one.kind for one in others} == {"numbers", "addresses", "placeholders"}
     assert all(one.low is None for one in report.scores)
+
+
+@pytest.mark.parametrize("allow_code", [True, False])
+def test_a_program_may_choose_the_translations_that_are_scored(
+    allow_code: bool, tiny_bundle: Path, split: Path, tmp_path: Path
+) -> None:
+    judge = CountedJudge(tmp_path)
+    search = SearchConfig.model_validate(
+        {"method": "sample", "candidates": 8, "max_length_offset": 3} | judge.options()
+    )
+    config = PipelineConfig(name="tiny", corpus=CorpusConfig(toy=ToyCorpusConfig()), search=search)
+    inputs = {"export": Artifact("export", "0" * 32, tiny_bundle), "split": Artifact("split", "0" * 32, split)}
+    job = Job(SilentReporter(), Resources(threads=1), allow_code=allow_code)
+    report = run(restrict(config, ("evaluate", "search", "languages")), inputs, tmp_path, job)
+    plain = Translator.load(tiny_bundle, search.without_judge.model_copy(update={"n_best": 8})).translate(SOURCES)
+    choices = [[choice.text for choice in one.choices] for one in plain]
+    best = [
+        max(own, key=lambda text, line=line: number_of(line, text)) for line, own in zip(SOURCES, choices, strict=True)
+    ]
+    expected = best if allow_code else [own[0] for own in choices]
+    assert best != [own[0] for own in choices]
+    assert (tmp_path / "news.hypotheses.txt").read_text(encoding="utf-8").splitlines() == expected
+    assert report.not_judged == (0 if allow_code else 7)
+    assert bool(judge.runs) is allow_code
+    before = identity(config)
+    judge.script.write_text(judge.script.read_text() + "#")
+    assert identity(config) != before

@@ -15,6 +15,7 @@ import mlflow
 import pytest
 from mlflow.tracking import MlflowClient
 from support.facts import raises
+from support.judges import CountedJudge
 
 from flows.cli.translate import run_translation
 from flows.registry.models import model_of
@@ -23,9 +24,11 @@ from flows.translation.job import EXPERIMENT, translate_job, workers_of
 from flows.translation.pipe import translate_pipe
 from flows.translation.request import PIPE, TranslationRequest
 from flows.translation.targets import require_writable
+from nmt_core.config import SearchConfig
 from nmt_core.errors import ConfigError, DataError, ModelError, StageError
 from nmt_core.jobs.checks import FAULTS
 from nmt_core.jobs.folder import JobFolder
+from nmt_core.judges.lines import ProgramError
 from nmt_core.search import onnx_session
 from nmt_core.store import storage
 
@@ -477,3 +480,40 @@ def test_a_wrong_glossary_is_answered_before_anything_is_made(
     with raises(ConfigError, "--inflected-terms", "--glossary"):
         run(replace(wanted, glossary="", inflected_terms=True), settings)
     assert not (tmp_path / "out.txt.job").exists()
+
+
+def test_a_judge_chooses_if_requests_may_name_programs(
+    tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    judge = CountedJudge(tmp_path)
+    options = judge.options("fails")["judge"]
+    overrides = ("search.rerank=judge", f"search.judge={json.dumps(options)}", "search.method=sample")
+    target = str(tmp_path / "out.jsonl")
+    wanted = TranslationRequest(str(tiny_bundle), str(source), target, overrides=overrides)
+    with raises(ProgramError, "search.judge: `", "NMT_ALLOW_CODE forbids"):
+        run(wanted, settings)
+    with raises(ProgramError, "NMT_ALLOW_CODE forbids"):
+        translate_pipe(replace(wanted, target=PIPE), settings)
+    assert not judge.runs and not Path(target).exists()
+    warnings: list[str] = []
+    trusting = replace(settings, allow_code=True)
+    report = translate_job(wanted, trusting, lambda done, total, note: None, warnings.append, lambda message: None)
+    assert report["not_judged"] == 2 and len(judge.runs) == 1
+    (warning,) = [one for one in warnings if "judge" in one]
+    assert warning.startswith("2 of 4 lines have the first candidate of the search, because the judge did not choose (")
+    assert f"(search.judge by-chance: `{options['command']}`: ended with exit code 1 (out of memory): run it" in warning
+    assert warning.endswith("once it works, translate again into another folder with --job")
+
+
+def test_a_model_that_brings_a_program_is_refused(
+    tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    judge = CountedJudge(tmp_path)
+    copy = Path(shutil.copytree(tiny_bundle, tmp_path / "evil"))
+    search = SearchConfig.model_validate({"beam_size": 2} | judge.options())
+    (copy / "search.json").write_text(search.model_dump_json())
+    with raises(ModelError, "search.json: names the program", "no model may", "--set search.judge.command"):
+        run(TranslationRequest(str(copy), str(source), str(tmp_path / "out.txt")), replace(settings, allow_code=True))
+    (copy / "search.json").write_text(search.without_judge.model_dump_json())
+    assert run(TranslationRequest(str(copy), str(source), str(tmp_path / "out.txt")), settings)["lines"] == 4
+    assert not judge.runs
