@@ -1,12 +1,15 @@
 """Repeat experiments of the literature in small, each with one command: means and spreads as Markdown tables.
 
-    .venv/bin/python benchmarks/compare.py {context,table3,korean,averaging,regularisation}
+    .venv/bin/python benchmarks/compare.py {context,figure2,table3,korean,averaging,regularisation}
         [--updates N] [--seeds N] [--recipe RECIPE] [--rows A C D E] [--text FOLDER] [--pieces N]
         [--home NMT_HOME] [--figure FILE.svg] [--set SECTION.KEY=VALUE ...]
 
 - context: how much of the source a decoder sees. One vector for all of it (Cho et al. 2014), the weights of an
   alignment model for each step (Bahdanau et al. 2015), and the attention of a Transformer. All train on the same text,
   with about as many parameters and for as many updates. The second table and a figure show BLEU by source length.
+- figure2: figure 2 of Bahdanau et al. (2015). RNNencdec and RNNsearch, each trained on text of up to 30 and of up to 50
+  words, and BLEU on test sentences of up to 60 words, in groups of ten. FOLDER holds Multi30k as `train`, `dev` and
+  `test`, each as `.en.gz` and `.de.gz`. Its captions are too short, so one to five that follow each other are joined.
 - table3: rows of Table 3 of Vaswani et al. (2017), in the proportions of the recipe, by the paper's families (`--rows`,
   by default A C D E): heads, widths of keys, layers and widths, dropout and smoothing, learned positions. F is rotary
   positions, which the paper does not have. Checkpoints are single, as in the paper. The second table shows the
@@ -44,6 +47,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from compare_joined import joined_text
 from compare_tables import BASE, TABLE_3, averages, beside_the_paper
 
 from flows.comparison.table import ComparedRecipe, markdown
@@ -94,6 +98,30 @@ def context(arguments: argparse.Namespace) -> Experiment:
     )
     rows = ["multi30k-rnn", "multi30k-rnnsearch", "+".join(["multi30k-en-de", *changes])]
     return Experiment(rows, [*length(updates), *averaged(5), *_REGULARISED, *_SMALL_EXPORT], caption)
+
+
+def figure2(arguments: argparse.Namespace) -> Experiment:
+    """Fixed context against attention, by the longest sentence in training and in the test."""
+    updates = arguments.updates or 20_000
+    text = joined_text(arguments.text.absolute(), arguments.home.absolute() / "joined", ("en", "de"))
+    of_all = [
+        f"corpus={json.dumps(text)}",  # JSON is YAML
+        *length(updates),
+        *averaged(5),
+        *_REGULARISED,
+        *_SMALL_EXPORT,
+        "encode.max_length=200",
+        "evaluate.length_bucket=10",
+        "search.split_sentences=never",
+    ]
+    rows = [
+        f"{recipe}+clean.max_words={words}" for recipe in ("multi30k-rnn", "multi30k-rnnsearch") for words in (30, 50)
+    ]
+    caption = (
+        "As in the paper, the model with one vector of fixed length is RNNencdec and the one with attention RNNsearch. "
+        "Each row says how many words a training sentence has at most."
+    )
+    return Experiment(rows, of_all, caption)
 
 
 def table3(arguments: argparse.Namespace) -> Experiment:
@@ -166,7 +194,7 @@ def regularisation(arguments: argparse.Namespace) -> Experiment:
     return Experiment([of_recipe(recipe, row) for row in _REGULARISATIONS], of_all, caption)
 
 
-EXPERIMENTS = {each.__name__: each for each in (context, table3, korean, averaging, regularisation)}
+EXPERIMENTS = {each.__name__: each for each in (context, figure2, table3, korean, averaging, regularisation)}
 
 
 def of_recipe(recipe: str, change: str) -> str:
@@ -207,7 +235,8 @@ def main() -> None:
     command = [sys.executable, "-c", "from flows.cli.app import main; main()", "compare", *experiment.rows, "--json"]
     command += ["--seeds", str(arguments.seeds or experiment.seeds)]
     command += [part for change in (*experiment.of_all, *arguments.overrides) for part in ("--set", change)]
-    figure = arguments.figure or (arguments.home / "context.svg" if arguments.experiment == "context" else None)
+    drawn = arguments.home / f"{arguments.experiment}.svg"
+    figure = arguments.figure or (drawn if arguments.experiment in ("context", "figure2") else None)
     command += ["--figure", str(figure)] if figure else []
     print(f"{len(experiment.rows) * (arguments.seeds or experiment.seeds)} runs", file=sys.stderr, flush=True)
     home = {"NMT_HOME": str(arguments.home.absolute())}
@@ -224,20 +253,24 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Experiments of the literature in small, by `nmt compare`.")
     parser.add_argument("experiment", choices=EXPERIMENTS)
-    parser.add_argument("--updates", type=int, help="of each training (2,500 of context, 700 of table3, else 2,000)")
+    parser.add_argument(
+        "--updates", type=int, help="of each training (2,500 of context, 20,000 of figure2, 700 of table3, else 2,000)"
+    )
     parser.add_argument("--seeds", type=int, help="trainings of each row (3 of table3 and averaging, 1 of the others)")
     parser.add_argument(
         "--recipe", default="multi30k-en-de", help="of table3, averaging, regularisation (multi30k-en-de)"
     )
     parser.add_argument("--rows", nargs="+", choices="ABCDEF", default=[*"ACDE"], help="of table3: families (A C D E)")
-    parser.add_argument("--text", type=Path, help="of korean: folder of the text")
+    parser.add_argument("--text", type=Path, help="of korean and figure2: folder of the text")
     parser.add_argument("--pieces", type=int, default=8_000, help="of korean: pieces of a vocabulary (8,000)")
     parser.add_argument("--home", type=Path, default=Path(".nmt"), help="NMT_HOME (.nmt)")
-    parser.add_argument("--figure", type=Path, help="BLEU by the length of the source (of context: context.svg there)")
+    parser.add_argument(
+        "--figure", type=Path, help="BLEU by the length of the source (of context and figure2: a file there)"
+    )
     parser.add_argument("--set", dest="overrides", action="append", default=[], help="change a value of all rows")
     arguments = parser.parse_args()
-    if arguments.experiment == "korean" and arguments.text is None:
-        parser.error("korean needs --text FOLDER")
+    if arguments.experiment in ("korean", "figure2") and arguments.text is None:
+        parser.error(f"{arguments.experiment} needs --text FOLDER")
     if arguments.updates is not None and arguments.updates < _FEWEST_UPDATES:
         parser.error(
             f"--updates {arguments.updates}: must be {_FEWEST_UPDATES} or more, to have checkpoints to average"

@@ -26,7 +26,7 @@ def _name_of_rollback(parameters: Parameters, deployed: Deployed) -> str:
 @says_its_end
 @flow(name="promote", flow_run_name=unless_typed(_name_of_promotion), persist_result=False)
 @ends_in_words
-def promote(model: str, version: str = "", why: str = "", force: bool = False) -> str:
+def promote(model: str, version: str = "", why: str = "", force: bool = False, pair: str = "") -> str:
     """Make a version of a registered model the champion, regardless of the gate's verdict.
 
     Args:
@@ -34,23 +34,25 @@ def promote(model: str, version: str = "", why: str = "", force: bool = False) -
         version: Version number. Leave empty to promote the challenger.
         why: Reason for the promotion. It is recorded in the model's history.
         force: Promote the version even if it was rolled back before.
+        pair: Pair of languages with a champion of its own, such as en-de. Leave empty for all pairs.
     """
     settings = Settings.load()
-    return _told(model, promote_by_hand(model, version, _author(why), settings, force=force), settings)
+    return _told(model, promote_by_hand(model, version, _author(why), settings, force=force, pair=pair), settings)
 
 
 @says_its_end
 @flow(name="rollback", flow_run_name=unless_typed(_name_of_rollback), persist_result=False)
 @ends_in_words
-def rollback(model: str, why: str = "") -> str:
+def rollback(model: str, why: str = "", pair: str = "") -> str:
     """Restore the previous champion of a registered model. The gate never promotes the replaced version again.
 
     Args:
         model: Name of the registered model.
         why: Reason for the rollback. It is recorded in the model's history.
+        pair: Pair of languages with a champion of its own, such as en-de. Leave empty for all pairs.
     """
     settings = Settings.load()
-    return _told(model, roll_back_by_hand(model, _author(why), settings), settings)
+    return _told(model, roll_back_by_hand(model, _author(why), settings, pair), settings)
 
 
 def _author(why: str) -> Author:

@@ -45,7 +45,8 @@ the order, which pyproject.toml declares:
     train                 training with torchrun, checkpoints and averaging
     evaluate              scores, test sets and the gate
     export                ONNX graphs
-    advice, jobs, explain  a recipe that fits given text; large files; one sentence followed through a model
+    advice, jobs, explain, importing  a recipe that fits given text; large files; one sentence followed through a
+                          model; models of other programs
     synthesis             training text that trained models make
 """
 

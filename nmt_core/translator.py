@@ -138,8 +138,10 @@ class Translator:
     def _read_prefixes(self) -> None:
         """Find what every source and target begins with: the language token, and then the prefix of the search."""
         search = self.search
-        self._source_prefix = self._token.source + self._ids_of("source_prefix", self.tokenizers.source)
-        self._target_prefix = self._token.target + self._ids_of("target_prefix", self.tokenizers.target)
+        source, target = self.tokenizers.source, self.tokenizers.target
+        self._source_prefix = source.start_ids + self._token.source + self._ids_of("source_prefix", source)
+        self._target_start = target.start_ids + self._token.target
+        self._target_prefix = self._target_start + self._ids_of("target_prefix", target)
         self._most_tokens = search.max_source_tokens - len(self._source_prefix)
         if self._most_tokens < 1:
             raise ConfigError(
@@ -753,7 +755,7 @@ class Translator:
                     _tidied(text, self.spelling.unicode_form),
                     one.score,
                     self._alignment(piece, one),
-                    len(one.ids) - len(self._token.target),
+                    len(one.ids) - len(self._target_start),
                 )
                 for text, one in kept
             ]
@@ -781,7 +783,7 @@ class Translator:
         """Return the links between the pieces of a source, without its prefix, and the pieces of a hypothesis."""
         if not self.aligner:
             return None
-        first = len(self._token.target)
+        first = len(self._target_start)
         links = tuple((one, other - first) for one, other in found.links if other >= first)
         pieces = self.tokenizers.source.piece, self.tokenizers.target.piece
         return Alignment(links, tuple(map(pieces[0], source)), tuple(map(pieces[1], found.ids[first:])))

@@ -16,6 +16,7 @@ from flows.cli.compare import compare
 from flows.cli.deploy import deploy, worker
 from flows.cli.explain import explain
 from flows.cli.history import clean_history
+from flows.cli.import_model import import_model
 from flows.cli.init import init
 from flows.cli.interruption import Stopped
 from flows.cli.manifest import manifest
@@ -33,7 +34,7 @@ from nmt_core.errors import NmtError, words_of
 
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(init, run, stage, compare, plan, why, clean, manifest, recipes),
-    *(translate, serve, explain, report, promote, rollback, models),
+    *(translate, serve, import_model, explain, report, promote, rollback, models),
     *(up, deploy, worker, schedules, pause, resume, undeploy, reconcile, clean_history),
 )
 """Commands in the order of `nmt --help`, without the group `nmt artifacts`."""

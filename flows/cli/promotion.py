@@ -5,6 +5,12 @@ from typing import Annotated
 import typer
 
 Name = Annotated[str, typer.Argument(metavar="MODEL", help="Name of a registered model (`nmt models` lists them).")]
+Pair = Annotated[
+    str,
+    typer.Option(
+        "--pair", metavar="PAIR", help="Pair with a champion of its own, such as en-de. By default all pairs."
+    ),
+]
 Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, which is recorded with the change.")]
 
 
@@ -18,6 +24,7 @@ def promote(
     ],
     why: Why,
     force: Annotated[bool, typer.Option("--force", help="Promote even a version that was rolled back before.")] = False,
+    pair: Pair = "",
 ) -> None:
     """Make a version of a registered model the champion, regardless of the verdict of the gate."""
     from flows.registry.champions import Author
@@ -25,16 +32,17 @@ def promote(
     from flows.settings import Settings
 
     name, _, version = model.removeprefix("models:/").partition("/")
-    typer.echo(promote_by_hand(name, version, Author(by="hand", why=why), Settings.load(), force=force))
+    author = Author(by="hand", why=why)
+    typer.echo(promote_by_hand(name, version, author, Settings.load(), force=force, pair=pair))
 
 
-def rollback(model: Name, why: Why) -> None:
+def rollback(model: Name, why: Why, pair: Pair = "") -> None:
     """Restore the previous champion. No later run promotes the version that is rolled back."""
     from flows.registry.champions import Author
     from flows.registry.manual import roll_back_by_hand
     from flows.settings import Settings
 
-    typer.echo(roll_back_by_hand(model, Author(by="hand", why=why), Settings.load()))
+    typer.echo(roll_back_by_hand(model, Author(by="hand", why=why), Settings.load(), pair))
 
 
 def models(

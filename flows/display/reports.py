@@ -27,6 +27,7 @@ _COLUMNS = {
     "target_languages": ("Language", "Pairs"),
     "tests": ("Test set", "Pairs"),
     "unused_pieces": ("Vocabulary", "Pieces"),
+    "added_pieces": ("Vocabulary", "Pieces"),
     "useful_token_share": ("Batching", "Share"),
     "known_sentences": ("Test set", "Sentences"),
     "unknown_in_references": ("Test set", "Share"),

@@ -202,10 +202,10 @@ def by_length(run: Run) -> Section:
         ]
         for row in report.get("by_length", [])
     ]
-    explained = Text(
-        "Each point is the BLEU of a group of sentences, at their mean length. All groups are of about the same size."
-    )
-    return Section(title, [explained, Charts(drawings), Table(["Test set", "Length", "Sentences", "BLEU"], rows)])
+    width = run.config["evaluate"].get("length_bucket", 0)
+    size = f"A group is {width} words wide." if width else "All groups are of about the same size."
+    explained = f"Each point is the BLEU of a group of sentences, at their mean length. {size}"
+    return Section(title, [Text(explained), Charts(drawings), Table(["Test set", "Length", "Sentences", "BLEU"], rows)])
 
 
 def _length(row: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Gate before production: it collects the results of a challenger and of the champion, and decides about promotion."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,23 +48,46 @@ def pass_gate(
     The verdict always refers to the current champion: if it changes meanwhile, the comparison is repeated.
     """
     for _ in range(_COMPARISONS):
-        with _champion_of(champions, config, settings) as champion:
-            verdict = Gate(config, candidate, champions, settings).judge(version, champion)
+        with _incumbents(champions, config, settings) as (champion, of_pairs):
+            verdict = Gate(config, candidate, champions, settings, of_pairs).judge(version, champion)
+            compared = {pair: incumbent.version for pair, incumbent in of_pairs.items()}
+        if config.registry.champion == "pair" and not champion:
+            compared = dict.fromkeys(config.languages.pairs, "")
         author = Author(by="gate", why=verdict.reason, flow_run=version.tags.get(FLOW_RUN_TAG, ""))
-        if not verdict.promoted or champions.promote(str(version.version), author, expected=verdict.champion):
+        promote = partial(champions.promote, str(version.version), author)
+        if verdict.promoted:
+            is_done = promote(verdict.champion, pairs=compared)
+        else:
+            is_done = all(promote(compared[pair], pair=pair) for pair in verdict.pairs)
+        if is_done:
             return verdict
     reason = f"stays challenger: the champion changed {_COMPARISONS} times during the comparison: run it again"
-    return verdict.model_copy(update={"promoted": False, "reason": reason})
+    return verdict.model_copy(update={"promoted": False, "pairs": (), "reason": reason})
 
 
 @contextlib.contextmanager
-def _champion_of(champions: Champions, config: PipelineConfig, settings: Settings) -> Iterator["Incumbent | None"]:
-    version = champions.current
-    if not version:
-        yield None
+def _incumbents(
+    champions: Champions, config: PipelineConfig, settings: Settings
+) -> Iterator[tuple["Incumbent | None", dict[str, "Incumbent"]]]:
+    """Yield the champion for all pairs of languages, and the champion for each pair if pairs have their own.
+
+    A version that is the champion of several pairs is one object.
+    """
+    current = champions.current
+    if not current:
+        yield None, {}
         return
-    with copy_folder(settings.home) as folder:
-        yield Incumbent(version, config, settings, folder)
+    known: dict[str, Incumbent] = {}
+    with contextlib.ExitStack() as stack:
+
+        def incumbent(version: "ModelVersion") -> Incumbent:
+            number = str(version.version)
+            if number not in known:
+                known[number] = Incumbent(version, config, settings, stack.enter_context(copy_folder(settings.home)))
+            return known[number]
+
+        pairs = config.languages.pairs if config.registry.champion == "pair" else ()
+        yield incumbent(current), {pair: incumbent(champions.of_pair(pair) or current) for pair in pairs}
 
 
 class Incumbent:
@@ -156,9 +179,18 @@ class Gate:
         candidate: Artifacts of the challenger.
         champions: Champion and history of its registered model.
         settings: Settings with the store and the number of threads for translation.
+        of_pairs: Champion for each pair of languages. A pair without one is compared with the champion for all pairs.
     """
 
-    def __init__(self, config: PipelineConfig, candidate: Candidate, champions: Champions, settings: Settings) -> None:
+    def __init__(
+        self,
+        config: PipelineConfig,
+        candidate: Candidate,
+        champions: Champions,
+        settings: Settings,
+        of_pairs: Mapping[str, Incumbent],
+    ) -> None:
+        self._of_pairs = of_pairs
         self._config = config
         self._candidate = candidate
         self._champions = champions
@@ -180,7 +212,7 @@ class Gate:
             *(self._shadow() if champion else []),
         ]
         versions = (champion.version if champion else "", str(version.version))
-        return gate.decide(self._config.model_name, versions, checks)
+        return gate.decide(self._config.model_name, versions, checks, tuple(self._of_pairs))
 
     def _quality(self, champion: Incumbent | None) -> list[Check]:
         metric, split = self._config.registry.metric, self._candidate.split
@@ -192,11 +224,19 @@ class Gate:
             names = dict.fromkeys(score["test_set"] for score in scores)
             return [quality.not_compared(name, metric, problem, champion=bool(champion)) for name in names]
         tests = [test for test in read_test_sets(split.path) if not test.zero_shot]
-        judged = partial(self._compared, champion=champion) if champion else self._first
-        checks = [judged(test, is_main=number == 0) for number, test in enumerate(tests)]
+        checks = []
+        for number, test in enumerate(tests):
+            judged = partial(self._compared, champion=self._rival(test, champion)) if champion else self._first
+            checks.append(judged(test, is_main=number == 0).model_copy(update={"pair": test.pair}))
         if champion:
-            checks += [check for main in main_sets(tests) for check in self._suites(main, champion)]
+            for main in main_sets(tests):
+                suites = self._suites(main, self._rival(main, champion))
+                checks += [check.model_copy(update={"pair": main.pair}) for check in suites]
         return checks
+
+    def _rival(self, test: TestSet, champion: Incumbent) -> Incumbent:
+        """Return the champion for the pair of languages of a test set."""
+        return self._of_pairs.get(test.pair, champion)
 
     def _suites(self, main: TestSet, champion: Incumbent) -> list[Check]:
         """Compare the challenger with the champion on the suites that have enough sentences."""
@@ -292,12 +332,22 @@ class Gate:
         checks = [SentenceCheck.model_validate(one) for one in self._candidate.evaluate.report()["must_translate"]]
         champion_checks, unread = None, ""
         try:
-            champion_checks = champion.sentences() if champion else None
+            champion_checks = self._sentences_of_champions(champion) if champion else None
         except _OUTDATED as error:
             unread = f"the champion cannot translate them ({error})"
         except ModelError as error:
             return [*gate.sentences(checks, None, self._config.registry), gate.not_measured("sentences", str(error))]
         return gate.sentences(checks, champion_checks, self._config.registry, unread)
+
+    def _sentences_of_champions(self, champion: Incumbent) -> list[SentenceCheck]:
+        """Return the checked sentences of the champion for each pair of languages."""
+        rivals = {one.version: one for one in (champion, *self._of_pairs.values())}
+        return [
+            check
+            for rival in rivals.values()
+            for check in rival.sentences()
+            if self._of_pairs.get(check.pair, champion) is rival
+        ]
 
     def _shadow(self) -> list[Check]:
         results = shadows.read_results(self._settings, sha256_of(self._candidate.export.path / BUNDLE_FILE))

@@ -31,7 +31,9 @@ class VersionRow:
     """Verdict of the gate."""
 
 
-def promote_by_hand(model: str, version: str, author: Author, settings: Settings, *, force: bool = False) -> str:
+def promote_by_hand(
+    model: str, version: str, author: Author, settings: Settings, *, force: bool = False, pair: str = ""
+) -> str:
     """Make a version the champion regardless of the gate's verdict, and return a sentence that describes the change.
 
     Args:
@@ -40,41 +42,77 @@ def promote_by_hand(model: str, version: str, author: Author, settings: Settings
         author: Author of the change, with the reason.
         settings: Settings that locate the registry.
         force: Promote the version even if it was rolled back before.
+        pair: Pair of languages with a champion of its own. Empty means all pairs.
 
     Raises:
         ConfigError: No reason is given.
-        ModelError: The version does not exist or was rolled back, or MLflow does not answer.
+        ModelError: The version does not exist or was rolled back, the pair has no champion of its own, or MLflow does
+            not answer.
     """
     _require_a_reason(author, "promote")
     with _registry(settings) as client:
         champions = Champions(client, _existing(client, model, settings), settings)
         chosen = _chosen(champions, version)
         number = str(chosen.version)
-        current = champions.current
-        if current and str(current.version) == number:
-            return f"{model} version {number} is already champion"
-        event = champions.taken_back(chosen)
+        _require_own_champion(champions, pair)
+        named = f" for {pair}" if pair else ""
+        current = champions.of_pair(pair)
+        if current and str(current.version) == number and not _pairs_of_others(champions, number, pair):
+            return f"{model} version {number} is already champion{named}"
+        event = champions.taken_back(chosen, pair)
         if event and not force:
             raise ModelError(
                 f"model {model}: version {number} is the model that was rolled back on {event.when:%Y-%m-%d} by "
                 f"{event.who} ({event.why}): add --force (force in the form) if that problem is fixed"
             )
-        champions.promote(number, author)
-    before = f", in place of version {current.version}" if current else ""
-    return f"{model} version {number} is champion now{before}"
+        champions.promote(number, author, pair=pair)
+    before = f", in place of version {current.version}" if current and str(current.version) != number else ""
+    return f"{model} version {number} is champion{named} now{before}"
 
 
-def roll_back_by_hand(model: str, author: Author, settings: Settings) -> str:
+def _require_own_champion(champions: Champions, pair: str) -> None:
+    """Raise an error if a pair of languages has no champion of its own.
+
+    Raises:
+        ModelError: The pair has none.
+    """
+    if pair and pair not in champions.pairs:
+        known = f"only {', '.join(champions.pairs)} have one" if champions.pairs else "no pair has one"
+        raise ModelError(
+            f"model {champions.name}: has no champion of its own for {pair}, {known}: correct the pair, or set "
+            "registry.champion to pair in the recipe and run it"
+        )
+
+
+def _pairs_of_others(champions: Champions, version: str, pair: str) -> list[str]:
+    """Return the pairs with another champion than this version. Empty if only one pair is asked for."""
+    if pair:
+        return []
+    own = {one: champions.of_pair(one) for one in champions.pairs}
+    return [one for one, champion in own.items() if champion and str(champion.version) != version]
+
+
+def roll_back_by_hand(model: str, author: Author, settings: Settings, pair: str = "") -> str:
     """Restore the previous champion, and return a sentence that describes the change.
+
+    Args:
+        model: Name of the registered model.
+        author: Author of the change, with the reason.
+        settings: Settings that locate the registry.
+        pair: Pair of languages with a champion of its own. Empty means the champion for all pairs.
 
     Raises:
         ConfigError: No reason is given.
-        ModelError: The model does not exist or has no previous champion, or MLflow does not answer.
+        ModelError: The model does not exist or has no previous champion, the pair has no champion of its own, or
+            MLflow does not answer.
     """
     _require_a_reason(author, "rollback")
     with _registry(settings) as client:
-        event = Champions(client, _existing(client, model, settings), settings).roll_back(author)
-    return f"{model} version {event.version} is champion again, in place of version {event.before}"
+        champions = Champions(client, _existing(client, model, settings), settings)
+        _require_own_champion(champions, pair)
+        event = champions.roll_back(author, pair)
+    named = f" for {pair}" if pair else ""
+    return f"{model} version {event.version} is champion{named} again, in place of version {event.before}"
 
 
 def history_of(model: str, settings: Settings) -> tuple[list[VersionRow], list[Event]]:

@@ -116,7 +116,7 @@ def _of_augmentation(config: PipelineConfig, sizes: Sizes, device: str) -> float
 
 
 def _of_tokenizer(config: PipelineConfig, sizes: Sizes, device: str) -> float | None:
-    if config.tokenizer.start_from:
+    if config.tokenizer.start_from and not config.tokenizer.added_pieces:
         return 1.0
     return sizes.train_pairs and min(sizes.train_pairs, config.tokenizer.pairs_to_sample)
 

@@ -100,7 +100,7 @@ def memory(stage: str, config: PipelineConfig, workers: int, text: float | None 
 def _memory_of_tokenizer(config: PipelineConfig, text: float | None) -> Estimate:
     """Return the peak of SentencePiece, which holds its whole sample and its statistics."""
     tokenizer = config.tokenizer
-    if tokenizer.start_from:
+    if tokenizer.start_from and not tokenizer.added_pieces:
         return Estimate(_PROCESS_BYTES, "the vocabulary exists")
     most = tokenizer.pairs_to_sample * BYTES_PER_PAIR
     sample = most if text is None else min(text, most)

@@ -2,10 +2,10 @@
 
 A bundle is a folder that a machine without this pipeline can use. It holds:
 
-- a folder of graphs for each precision (`search/onnx_step.py`). The fp32 folder has two more graphs, for attention and
-  alignments, which bundles of earlier versions lack.
+- a folder of graphs for each precision (`search/onnx_step.py`). The fp32 folder has more graphs, for attention, for
+  alignments, and for the matrices of a Transformer's first layers. Bundles of earlier versions lack some.
 - `spm.model`, or `spm.source.model` and `spm.target.model`.
-- `pretokenizers.json`, if text is cut before the tokenizer.
+- `pretokenizers.json`, if text is cut before the tokenizer, or starts with a piece that the model needs.
 - `shortlist.npz` and two more graphs for each precision, if the model has a shortlist.
 - `profile.json`, histograms of the training text, which bundles of earlier versions lack.
 - `config.json`, which describes the model and holds the sha256 of all files above.
@@ -149,8 +149,9 @@ class BundleConfig(BaseModel):
 
     @property
     def pretokenizer_files(self) -> list[str]:
-        """Name of the file with the settings of the pretokenizers, in a list. Empty if no text is cut."""
-        return [] if self.pretokenizers == ("none", "none") else [PRETOKENIZERS_FILE]
+        """Name of the file with the settings of the pretokenizers, in a list. Empty if text is left as it is."""
+        is_there = self.pretokenizers != ("none", "none") or PRETOKENIZERS_FILE in self.sha256
+        return [PRETOKENIZERS_FILE] if is_there else []
 
 
 def uses_shortlist(bundle: BundleConfig, search: SearchConfig) -> bool:

@@ -166,6 +166,10 @@ class EvaluateConfig(Section):
     interval_samples: int = Field(1_000, ge=0)
     """Number of resamples of a test set from which the 95% confidence interval of each score is computed. 0 means no
     intervals."""
+    length_bucket: int = later(0, ge=0)
+    """Width of the groups in which BLEU is computed by the length of the source, in words, such as 10 (Bahdanau et al.
+    2015, figure 2). Text without spaces between words is measured in characters. 0 means at most eight groups of about
+    equally many sentences."""
     metrics: tuple[Metric, ...] = later(())
     """Further scores of each test set: TER, chrF++, spBLEU, and programs such as COMET. BLEU and chrF are always
     computed."""

@@ -30,6 +30,10 @@ def _of_one(config: "PipelineConfig") -> Iterator[str]:
             yield f"{place}.pairs={corpus.pairs[0]} has no effect without languages.pairs: {remedy}"
         if corpus.zero_shot:
             yield f"{place}.zero_shot has no effect without languages.pairs: {remedy}"
+    if config.registry.champion == "pair":
+        yield f"registry.champion=pair has no effect without languages.pairs: {remedy}"
+    if config.tokenizer.added_pieces:
+        yield f"tokenizer.added_pieces has no effect without languages.pairs: {remedy}"
     if config.mix.pairs:
         yield f"mix.pairs names {config.mix.pairs[0].pair}, but languages.pairs is empty: {remedy}"
     for number, sentence in enumerate(config.evaluate.must_translate):
@@ -53,6 +57,10 @@ def _of_many(config: "PipelineConfig") -> Iterator[str]:
     for rule in config.mix.pairs:
         if rule.pair not in pairs:
             yield f"mix.pairs: {rule.pair} is not in languages.pairs ({known}): correct it"
+    languages = set(chain.from_iterable(pair.split("-") for pair in pairs))
+    for language in config.tokenizer.added_pieces:
+        if language not in languages:
+            yield f"tokenizer.added_pieces: {language} is not in languages.pairs ({known}): correct it"
     for number, sentence in enumerate(config.evaluate.must_translate):
         if sentence.pair and not config.languages.could_translate(sentence.pair):
             place = f"evaluate.must_translate.{number}"

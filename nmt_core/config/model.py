@@ -109,9 +109,10 @@ class ModelConfig(Section):
     num_heads."""
     value_width: int = Field(0, ge=0)
     """Width of the values of a head, d_v (Vaswani et al. 2017, section 3.2.2). 0 means d_model / num_heads."""
-    activation: Literal["relu", "gelu", "swiglu"] = "relu"
-    """Activation of the feed-forward sub-layers: ReLU, as published, GELU (Hendrycks and Gimpel 2016), or SwiGLU
-    (Shazeer 2020). The gate of SwiGLU is a third matrix, so two thirds of `d_ff` give the same number of weights."""
+    activation: Literal["relu", "gelu", "swish", "swiglu"] = "relu"
+    """Activation of the feed-forward sub-layers: ReLU, as published, GELU (Hendrycks and Gimpel 2016), swish
+    (Ramachandran et al. 2017), or SwiGLU (Shazeer 2020). The gate of SwiGLU is a third matrix, so two thirds of `d_ff`
+    give the same number of weights."""
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
     """Position encoding. `sinusoidal`: sinusoids added to the embeddings (Vaswani et al. 2017, section 3.5). `learned`:
     learned vectors in one table for both languages (Vaswani et al. 2017, Table 3, row E). `rotary`: rotation of the
@@ -139,6 +140,10 @@ class ModelConfig(Section):
     layer_norm_eps: float = later(1e-5, gt=0, le=1)
     """Number that layer normalisation adds to the variance, so that it never divides by zero (Ba et al. 2016).
     PyTorch and fairseq use 1e-5, Tensor2Tensor 1e-6."""
+    attention_bias: bool = later(False)
+    """True if the four projections of attention add a bias, as in Marian, fairseq and PyTorch."""
+    output_bias: bool = later(False)
+    """True if the output matrix adds a bias to the logit of each piece, as in Marian."""
     tied_embeddings: Literal["three_way", "two_way", "none"] = "three_way"
     """Embedding matrices that share their weights. `three_way`: source, target and output. `two_way`: target and
     output."""
@@ -204,6 +209,11 @@ class ModelConfig(Section):
                 f"decoder_autoregression={self.decoder_autoregression} has no effect with architecture=rnn, which is "
                 "recurrent already: set architecture to transformer, or remove decoder_autoregression"
             )
+        for name in ("attention_bias", "output_bias"):
+            if self.architecture == "rnn" and getattr(self, name):
+                raise ValueError(
+                    f"{name}=true is an option of the Transformer: set architecture to transformer, or remove {name}"
+                )
         if self.architecture == "rnn" and self.layer_norm_eps != ModelConfig.model_fields["layer_norm_eps"].default:
             raise ValueError(
                 f"layer_norm_eps={self.layer_norm_eps:g} has no effect with architecture=rnn, which has no layer "

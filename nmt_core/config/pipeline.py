@@ -117,6 +117,15 @@ class PipelineConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _has_new_rows_to_train(self) -> "PipelineConfig":
+        if self.train.new_rows_first and not self.tokenizer.added_pieces:
+            raise ValueError(
+                f"train.new_rows_first={self.train.new_rows_first} has no effect without new pieces: set "
+                "tokenizer.added_pieces, or train.new_rows_first to 0"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _has_the_metric_of_the_gate(self) -> "PipelineConfig":
         known = [*get_args(MetricName), *(metric.name for metric in self.evaluate.metrics)]
         if self.registry.metric not in known:

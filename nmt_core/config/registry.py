@@ -53,6 +53,11 @@ class RegistryConfig(Section):
     """Loss on a suite that is accepted, in points of `metric`. A challenger is refused only if the whole confidence
     interval of its loss is above this value."""
 
+    champion: Literal["model", "pair"] = later("model")
+    """Scope of a champion of a model for many pairs of languages. `model`: one version for all pairs. `pair`: each pair
+    has a champion of its own, with an alias such as champion-en-de, and is compared with it. A challenger that is
+    refused becomes the champion for the pairs in which it is significantly better, if all checks that concern every
+    pair have passed. A challenger that passes becomes the champion for all pairs."""
     shadow: Literal["off", "if_measured", "required"] = later("off")
     """Rule for real jobs of which the challenger translated a share (`nmt translate --shadow`). `if_measured`: it is
     refused if significantly more of its translations than of the champion's have a bad status. `required`: it is also

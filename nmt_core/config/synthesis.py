@@ -39,8 +39,9 @@ class SyntheticPart(Section):
     """Names of the corpora of `corpus.monolingual`, or of `corpus.train`, to take. Empty means all of the language."""
     teachers: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = Field(min_length=1)
     """Models that translate: models:/NAME@ALIAS, models:/NAME/VERSION, export/FINGERPRINT, or the folder of a bundle.
-    Of several models, each translates an equal share of the sentences, chosen by the hash of the sentence. `reverse` is
-    the newest model of the other direction, in a run with `rounds`."""
+    Of several models, each translates an equal share of the sentences, chosen by the hash of the sentence. A model for
+    many pairs of languages translates in the pair that is needed. `reverse` is the newest model of the other direction,
+    in a run with `rounds`."""
     search: SearchConfig = SearchConfig()
     """Search of the teachers."""
     choose: Literal["first", "bleu", "chrf"] = "first"

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from nmt_core.config.section import Section, Seed
+from nmt_core.config.section import Section, Seed, later
 
 Pretokenizing = Literal["none", "moses", "morphemes", "kiwi", "case_marks"]
 """Method that cuts text before SentencePiece does."""
@@ -25,7 +25,13 @@ class TokenizerConfig(Section):
     `models:/NAME/VERSION`), an artifact (`tokenizer/FINGERPRINT`), or a folder, such as a bundle. Of other programs, a
     SentencePiece model, `tokenizer.json` of Hugging Face if SentencePiece can compute it exactly, or a folder with
     such files. The other options of `tokenizer` then have no effect, except `user_symbols`, which the vocabulary must
-    contain, `sample_pairs` and `seed`. Empty means that a vocabulary is learned."""
+    contain, `sample_pairs`, `seed`, `added_pieces` and, for these, `character_coverage`. Empty means that a vocabulary
+    is learned."""
+    added_pieces: dict[str, Annotated[int, Field(ge=0, le=256_000)]] = later({})
+    """Languages of `languages.pairs` that the vocabulary of `start_from` was learned without, each with the maximum
+    number of pieces that are learned from its text and appended, such as {cs: 1000}. The older pieces keep their ids,
+    and missing tokens of target languages are appended too. 0 appends the token alone. Empty means that the vocabulary
+    stays as it is."""
     kind: Pieces = "bpe"
     """Kind of the pieces: byte-pair encoding, a unigram model, single characters, or the most frequent words (all
     others become <unk>)."""
@@ -62,6 +68,11 @@ class TokenizerConfig(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "TokenizerConfig":
+        if self.added_pieces and not self.start_from:
+            raise ValueError(
+                f"added_pieces names {next(iter(self.added_pieces))}, but there is no vocabulary to extend: set "
+                "start_from to the vocabulary of a model, or remove added_pieces"
+            )
         if self.vocabularies == "joint" and (self.target_kind != "same" or self.target_vocab_size):
             raise ValueError(
                 "target_kind and target_vocab_size are for a vocabulary of the target alone: set vocabularies=separate"

@@ -30,10 +30,15 @@ class TrainConfig(Section):
     start_from: str = ""
     """Weights from which training starts: a registered model (`models:/NAME@ALIAS` or `models:/NAME/VERSION`), an
     artifact (`average/FINGERPRINT` or `train/FINGERPRINT`), its folder, or a .safetensors file. Empty means random
-    weights. The vocabulary and the `model` section must be the same as in this recipe."""
+    weights. The `model` section must be the same as in this recipe, and so must the vocabulary, unless
+    `tokenizer.added_pieces` extends it. New pieces then begin with the mean of the older pieces that spelled them."""
     start_optimizer: Literal["fresh", "kept"] = "fresh"
     """Initial state of Adam's moments. `fresh`: zero. `kept`: from the last checkpoint of a `train/FINGERPRINT`. In
     both cases the learning rate, the order of the data and the count of updates start from the beginning."""
+    new_rows_first: int = later(0, ge=0)
+    """Number of first updates that change only the rows of new pieces in the embeddings and the output matrix, with
+    `tokenizer.added_pieces`. All other weights stay as they are, weight decay included. 0 means that all weights are
+    trained from the first update."""
     seed: Seed = 1
     """Random seed of the weights, of dropout and of the order of the data."""
     max_updates: int = Field(100_000, ge=1)
@@ -149,6 +154,20 @@ class TrainConfig(Section):
     def _has_an_optimizer_to_keep(self) -> "TrainConfig":
         if self.start_optimizer == "kept" and not self.start_from:
             raise ValueError("start_optimizer=kept needs a checkpoint: set start_from to train/FINGERPRINT")
+        return self
+
+    @model_validator(mode="after")
+    def _has_new_rows_for_a_while(self) -> "TrainConfig":
+        if self.new_rows_first and not self.start_from:
+            raise ValueError(
+                f"new_rows_first={self.new_rows_first} needs a model whose other weights are trained: set start_from, "
+                "or new_rows_first to 0"
+            )
+        if self.new_rows_first > self.max_updates:
+            raise ValueError(
+                f"new_rows_first={self.new_rows_first} is more than max_updates={self.max_updates}: lower the one or "
+                "raise the other"
+            )
         return self
 
     @model_validator(mode="after")

@@ -146,6 +146,7 @@ def sentences(
             Check(
                 kind="sentences",
                 name=what if absolute else f"{what} no worse than by the champion",
+                pair=pair,
                 metric="sentences",
                 champion=float(before) if old else None,
                 challenger=float(kept),
@@ -163,20 +164,45 @@ def history(taken_back: str) -> Check:
     return Check(kind="history", name="was never rolled back", passed=not taken_back, why=why)
 
 
-def decide(model_name: str, versions: tuple[str, str], checks: Sequence[Check]) -> Verdict:
+def pairs_won(checks: Sequence[Check], pairs: Sequence[str]) -> tuple[str, ...]:
+    """Return the pairs of languages in which a challenger is better than their champions.
+
+    All checks that concern every pair have passed, and all checks of the pair itself. On the first test set of the pair
+    the challenger is significantly better, or the champion cannot translate the pair.
+
+    Args:
+        checks: all checks of the gate.
+        pairs: pairs of languages that can have a champion of their own.
+    """
+    if any(not check.passed for check in checks if check.pair not in pairs):
+        return ()
+    won = []
+    for pair in pairs:
+        own = [check for check in checks if check.pair == pair]
+        main = next((check for check in own if check.kind == "quality"), None)
+        if main and all(check.passed for check in own) and (main.is_better or main.champion is None):
+            won.append(pair)
+    return tuple(won)
+
+
+def decide(model_name: str, versions: tuple[str, str], checks: Sequence[Check], pairs: Sequence[str] = ()) -> Verdict:
     """Return the verdict. The challenger is promoted if every check has passed.
 
     Args:
         model_name: name of the registered model.
         versions: version of the champion and of the challenger. An empty champion means that there is none.
         checks: all checks of the gate.
+        pairs: pairs of languages that can have a champion of their own. If the challenger is refused, it may become
+            their champion.
     """
     champion, challenger = versions
     failed = [check for check in checks if not check.passed]
     main = next((check for check in checks if check.kind == "quality"), None)
+    won = pairs_won(checks, pairs) if champion and failed else ()
     if failed:
         others = f"; {len(failed) - 1} more check{'s' * (len(failed) > 2)} failed" if len(failed) > 1 else ""
         reason = f"stays challenger: {failed[0].why}{others}"
+        reason = f"becomes champion for {', '.join(won)}, and otherwise {reason}" if won else reason
     elif champion:
         reason = f"replaces version {champion}" + (f": {main.why}" if main else "")
     else:
@@ -186,6 +212,7 @@ def decide(model_name: str, versions: tuple[str, str], checks: Sequence[Check]) 
         challenger=challenger,
         champion=champion,
         promoted=not failed,
+        pairs=won,
         reason=reason,
         checks=tuple(checks),
     )

@@ -31,7 +31,7 @@ def against_champion(
     if not passed and not comparison.is_worse:
         why += f"; on the main test set it must be better with p < {registry.significance:g}"
     check = _unjudged(f"{metric} of {test_set} is {condition}", test_set, metric, comparison, registry)
-    return check.model_copy(update={"passed": passed, "why": why})
+    return check.model_copy(update={"passed": passed, "why": why, "is_better": comparison.is_better})
 
 
 def suite_against_champion(suite: str, both: tuple[Statistics, Statistics], registry: RegistryConfig) -> Check:

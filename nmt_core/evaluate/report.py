@@ -140,7 +140,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         known_of[test.name], unknown_of[test.name] = len(known), unknown_in_references(test, own)
         scores += further_scores(test, hypotheses, known, target, job.reporter.log) + judged.scores
         not_scored |= {f"{name} of {test.name}": reason for name, reason in judged.not_scored.items()}
-        buckets += by_length(test, hypotheses, test.languages(config.languages))
+        buckets += by_length(test, hypotheses, test.languages(config.languages), config.evaluate.length_bucket)
         if test in main_sets(tests):
             samples += _spread(test, hypotheses, config.evaluate.samples)
             suites.add(score_suites(Translated(test, translations, judged.numbers), own, config, out, job))

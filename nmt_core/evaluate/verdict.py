@@ -18,6 +18,8 @@ class Check(BaseModel):
     """Condition in words, such as "BLEU of newstest2014 is significantly better"."""
     test_set: str = ""
     """Name of the test set. Empty if the condition does not concern a test set."""
+    pair: str = ""
+    """Pair of languages that the condition concerns. Empty if it concerns all, or the model has one pair."""
     metric: str = ""
     """Metric of the values. Empty if there are no values."""
     champion: float | None = None
@@ -34,6 +36,8 @@ class Check(BaseModel):
     """Level of the confidence interval: 1 minus the level of significance."""
     p_value: float | None = None
     """Two-sided p-value of the difference. It is below 1 - level if and only if the interval excludes 0."""
+    is_better: bool = False
+    """True if the challenger is significantly better than the champion."""
     passed: bool
     """True if the condition holds."""
     why: str
@@ -52,6 +56,8 @@ class Verdict(BaseModel):
     """Version number of the champion before. Empty if there was none."""
     promoted: bool
     """True if the challenger becomes champion."""
+    pairs: tuple[str, ...] = ()
+    """Pairs of languages for which the challenger becomes the champion, though it does not for all."""
     reason: str
     """Verdict in one sentence."""
     checks: tuple[Check, ...] = ()

@@ -104,7 +104,8 @@ class Explanation:
     piece_of: tuple[str, ...]
     """Piece of each node of the tree."""
     worked: dict[str, Floats] | None = None
-    """Matrices of the first layers by their names, without the axis of sentences. None if the model is not small."""
+    """Matrices of the first layers by their names, without the axis of sentences. None if the bundle has no graph for
+    them."""
 
 
 def explain(folder: Path, line: str, search: SearchConfig, to: str = "") -> Explanation:
@@ -136,9 +137,9 @@ def explain(folder: Path, line: str, search: SearchConfig, to: str = "") -> Expl
     pair = pair_for(bundle.languages, to)
     token = language_token(bundle.languages, pair, tokenizers)
     tag, ids = _source_ids(line, tokenizers, bundle, search, pair)
-    tag = token.source + tag
+    tag = tokenizers.source.start_ids + token.source + tag
     [prefix] = tokenizers.target.encode([search.target_prefix])
-    prefix = token.target + prefix
+    prefix = tokenizers.target.start_ids + token.target + prefix
     trace = BeamTrace()
     [hypotheses] = n_best(stepper, [tag + ids], search, [prefix], trace)
     best, target = hypotheses[0], tokenizers.target

@@ -1,36 +1,14 @@
-"""Write the matrices of a very small model as tables of numbers, in the order in which they are computed."""
+"""Write the matrices of a very small model as tables of numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from nmt_core.explain.explanation import Explanation
+from nmt_core.explain.matrices import Matrix, MatrixGroup
 from nmt_core.search.step import Floats
 
-_ATTENTION = {
-    "input": "Input: embedding + position",
-    "entered": "Layer normalisation before attention",
-    "queries": "Queries Q",
-    "keys": "Keys K",
-    "values": "Values V",
-    "scores": "Raw scores Q Kᵀ",
-    "scaled": "Scaled scores Q Kᵀ / √d_k",
-    "masked": "Masked scores",
-    "weights": "Softmax: attention weights",
-    "summed": "Weighted sum of values",
-    "joined": "Concatenation of the heads",
-    "output": "Times W_O",
-    "residual": "Residual sum: input + attention",
-    "left": "Layer normalisation after the sum",
-}
-_NETWORK = {
-    "activated": "Feed-forward network: after the activation",
-    "output": "Feed-forward network: output",
-    "residual": "Residual sum: input + network",
-    "left": "Layer normalisation after the sum",
-}
-_BETWEEN_POSITIONS = {"scores", "scaled", "masked", "weights"}
+WIDEST = 16
+"""Widest `d_model` of a model whose numbers fit on a page."""
 _MOST_LOGITS = 8
 
 
@@ -44,65 +22,38 @@ class NumberTable:
     """Label of each row, and its numbers."""
 
 
-@dataclass(frozen=True)
-class NumberGroup:
-    """Matrices of one part of the model."""
-
-    title: str
-    tables: tuple[NumberTable, ...]
-
-
-def numbers(explanation: Explanation) -> tuple[NumberGroup, ...]:
-    """Return the matrices of the first layers and the largest logits. Empty if the model is not small enough."""
-    worked = explanation.worked
-    if worked is None:
-        return ()
-    source = tuple(token.piece for token in explanation.source)
-    read = tuple(step.read.piece for step in explanation.steps)
-    of_encoder = _tables(worked, "encoder", _ATTENTION, source) + _tables(worked, "network", _NETWORK, source)
-    return (
-        NumberGroup("First layer of the encoder", of_encoder),
-        NumberGroup(
-            "Masked self-attention in the first layer of the decoder", _tables(worked, "decoder", _ATTENTION, read)
-        ),
-        NumberGroup("Logits of the tokens that may come next", (_logits(explanation, worked["logits"], read),)),
+def tables(group: MatrixGroup) -> tuple[NumberTable, ...]:
+    """Return a table for each matrix of a part of the model, and one for each head."""
+    return tuple(
+        _table(matrix, f"{matrix.title}, head {number}" if matrix.is_of_heads else matrix.title, values_LN)
+        for matrix in group.matrices
+        for number, values_LN in enumerate(matrix.values_HLN, start=1)
     )
 
 
-def _tables(
-    worked: dict[str, Floats], part: str, titles: dict[str, str], labels: tuple[str, ...]
-) -> tuple[NumberTable, ...]:
-    tables = list[NumberTable]()
-    before = None
-    for name, title in titles.items():
-        matrix = worked[f"{part}_{name}"]
-        is_norm = name in ("entered", "left")
-        if not (is_norm and before is not None and np.array_equal(matrix, before)):  # the norm has another place
-            heads = matrix if matrix.ndim == 3 else matrix[None]
-            for number, rows in enumerate(heads, start=1):
-                columns = labels if name in _BETWEEN_POSITIONS else tuple(map(str, range(1, rows.shape[-1] + 1)))
-                head = f", head {number}" if matrix.ndim == 3 else ""
-                tables.append(_table(title + head, columns, labels, rows[: len(labels), : len(columns)]))
-        before = matrix
-    return tuple(tables)
-
-
-def _logits(explanation: Explanation, logits_TV: Floats, read: Sequence[str]) -> NumberTable:
-    """Return the logits of the candidates of each step, best first, as the page names the candidates."""
+def largest_logits(explanation: Explanation) -> NumberTable | None:
+    """Return the logits of the candidates of each step, best first. None if the bundle has no graph for them."""
+    if explanation.worked is None:
+        return None
     rows = tuple(
         (
             step.read.piece,
             *(f"{one.token.piece} {logits_V[one.token.id]:.2f}" for one in step.candidates[:_MOST_LOGITS]),
         )
-        for step, logits_V in zip(explanation.steps, logits_TV, strict=False)
+        for step, logits_V in zip(explanation.steps, explanation.worked["logits"], strict=False)
     )
     return NumberTable("Largest logits after each token", tuple(map(str, range(1, _MOST_LOGITS + 1))), rows)
 
 
-def _table(title: str, columns: tuple[str, ...], labels: Sequence[str], matrix: Floats) -> NumberTable:
-    rows = tuple((label, *map(_number, row)) for label, row in zip(labels, matrix.tolist(), strict=False))
-    return NumberTable(title, columns, rows)
+def _table(matrix: Matrix, title: str, values_LN: Floats) -> NumberTable:
+    columns = matrix.columns or tuple(map(str, range(1, values_LN.shape[-1] + 1)))
+    return NumberTable(title, columns, _rows(matrix.rows, values_LN))
 
 
-def _number(value: float) -> str:
+def _rows(labels: Sequence[str], values_LN: Floats) -> tuple[tuple[str, ...], ...]:
+    return tuple((label, *map(written, row)) for label, row in zip(labels, values_LN.tolist(), strict=False))
+
+
+def written(value: float) -> str:
+    """Return a number with two decimals, with the sign for minus, and minus infinity as a sign too."""
     return "−∞" if value == float("-inf") else f"{value:.2f}".replace("-", "−")

@@ -149,7 +149,66 @@
     show();
   }
 
+  const HIDDEN = -128;  // level of a score that the mask has set to minus infinity
+  const grey = [128, 128, 128, 89];
+
+  // Return the address of a picture with a pixel for each cell.
+  function picture(width, height, colour) {
+    const canvas = document.createElement("canvas");
+    paint(canvas, width, height, colour);
+    return canvas.toDataURL();
+  }
+
+  function drawHeatMap(svg, map, levels, head, tell) {
+    const [area, own] = [map.rows.length * map.width, map.heads > 1 ? head : 0];
+    const level = (cell) => levels[own * area + cell];
+    const size = 15;
+    const left = widest(map.rows);
+    const top = map.columns ? widest(map.columns) : 2;
+    const wide = map.columns ? size * map.width : Math.min(600, Math.max(180, 8 * map.width));
+    const high = size * map.rows.length;
+    svg.closest("figure").querySelector(".range").textContent = map.spans[own];
+    svg.setAttribute("aria-label", `${map.title}, ${map.spans[own]}`);
+    svg.replaceChildren();
+    svg.setAttribute("viewBox", `0 0 ${left + wide + 4} ${top + high + 4}`);
+    svg.setAttribute("width", left + wide + 4);
+    svg.setAttribute("height", top + high + 4);
+    map.rows.forEach((label, row) => {
+      svg.append(element("text", { x: left - 6, y: top + (row + 0.5) * size + 4, "text-anchor": "end" }, label));
+    });
+    (map.columns || []).forEach((label, column) => {
+      svg.append(element("text", { transform: `translate(${left + (column + 0.5) * size + 4} ${top - 6}) rotate(-90)` }, label));
+    });
+    const href = picture(map.width, map.rows.length, (cell) => (level(cell) === HIDDEN ? grey : signed(level(cell) / 127)));
+    const style = map.width > wide ? "narrowed" : "";
+    const image = element("image", { x: left, y: top, width: wide, height: high, preserveAspectRatio: "none", href, class: style });
+    const read = (event) => {
+      const box = image.getBoundingClientRect();
+      const at = (place, start, length, count) => Math.min(count - 1, Math.max(0, Math.floor((place - start) / length * count)));
+      const column = at(event.clientX, box.left, box.width, map.width);
+      const row = at(event.clientY, box.top, box.height, map.rows.length);
+      const found = level(row * map.width + column);
+      const value = found === HIDDEN ? "−∞" : `≈ ${(found / 127 * map.greatest[own]).toPrecision(2)}`.replace("-", "−");
+      tell(`${map.title}, ${map.rows[row]}, ${map.columns ? map.columns[column] : `component ${column + 1}`}: ${value}`);
+    };
+    image.addEventListener("pointermove", read);
+    image.addEventListener("click", read);
+    svg.append(image, element("rect", { x: left - 0.5, y: top - 0.5, width: wide + 1, height: high + 1, class: "frame" }));
+  }
+
+  function drawHeatMaps(place) {
+    const maps = data.heat_maps[place.dataset.heat];
+    const levels = maps.map((map) => new Int8Array(bytes(map.levels).buffer));
+    const pictures = place.querySelectorAll("svg.colours");
+    const [heads, said] = [place.querySelector(".head"), place.querySelector(".said")];
+    for (let head = 0; head < Math.max(...maps.map((map) => map.heads)); head += 1) heads.add(new Option(`${head + 1}`, head));
+    const draw = (number) => drawHeatMap(pictures[number], maps[number], levels[number], Number(heads.value), (note) => { said.textContent = note; });
+    maps.forEach((map, number) => draw(number));
+    heads.addEventListener("change", () => maps.forEach((map, number) => map.heads > 1 && draw(number)));
+  }
+
   document.querySelectorAll("[data-strip]").forEach(drawStrip);
+  document.querySelectorAll("[data-heat]").forEach(drawHeatMaps);
   document.querySelectorAll("[data-mask]").forEach((svg) => {
     const mask = data.masks[svg.dataset.mask];
     const levels = bytes(mask.levels);

@@ -1,6 +1,5 @@
 """Write the page: one HTML file with its style, its script and its numbers, which loads nothing from elsewhere."""
 
-import base64
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -8,8 +7,11 @@ import numpy as np
 
 from nmt_core.config import RnnConfig
 from nmt_core.explain.drawing import draw
+from nmt_core.explain.encoding import encoded
 from nmt_core.explain.explanation import Explanation
-from nmt_core.explain.numbers import numbers
+from nmt_core.explain.heat_maps import heat_maps
+from nmt_core.explain.matrices import matrix_groups
+from nmt_core.explain.numbers import WIDEST, largest_logits, tables
 from nmt_core.explain.positions import sinusoidal
 from nmt_core.pages.page import render_page
 from nmt_core.search.step import Floats
@@ -25,14 +27,16 @@ def page(explanation: Explanation, model: str) -> str:
         explanation: the sentence, its translation and everything to show.
         model: name of the model to display.
     """
-    maps, rnn = explanation.maps, explanation.bundle.rnn
+    maps, rnn, groups = explanation.maps, explanation.bundle.rnn, matrix_groups(explanation)
+    is_small = explanation.bundle.d_model <= WIDEST
+    drawn = [] if is_small else [heat_maps(group) for group in groups]
     return render_page(
         "nmt_core.explain",
         _share,
         explanation=explanation,
         model=model,
         tree=draw(explanation.tree, explanation.piece_of),
-        data=_data(explanation),
+        data=_data(explanation) | {"heat_maps": [[one.data for one in group] for group in drawn]},
         rnn=rnn,
         sees_one_vector=rnn is not None and rnn.attention == "none",
         has_self_attention=maps.encoder_attention is not None,
@@ -40,7 +44,10 @@ def page(explanation: Explanation, model: str) -> str:
         probability_source=_probability_source(rnn),
         width=maps.source_embedding.shape[-1] if maps.source_embedding is not None else 0,
         has_cross_attention=maps.cross_attention is not None,
-        numbers=numbers(explanation),
+        groups=[group.title for group in groups],
+        tables=[tables(group) for group in groups] if is_small else [],
+        heat_maps=drawn,
+        logits=largest_logits(explanation),
     )
 
 
@@ -89,7 +96,7 @@ def _sum(explanation: Explanation) -> Floats | None:
 def _grid(weights_NHTS: Floats, rows: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:
     layers, heads = weights_NHTS.shape[:2]
     weights = np.rint(weights_NHTS[:, :, : len(rows), : len(columns)] * _LEVELS).astype(np.uint8)
-    return {"layers": layers, "heads": heads, "rows": rows, "columns": columns, "levels": _encoded(weights)}
+    return {"layers": layers, "heads": heads, "rows": rows, "columns": columns, "levels": encoded(weights)}
 
 
 def _strip(values_LM: Floats, rows: Sequence[str]) -> dict[str, Any]:
@@ -97,15 +104,11 @@ def _strip(values_LM: Floats, rows: Sequence[str]) -> dict[str, Any]:
     greatest = max(float(np.abs(values_LM).max()), 1e-9)
     values = values_LM[: len(rows) or None]
     levels = np.rint(values / greatest * (_LEVELS // 2)).astype(np.int8)
-    return {"rows": rows, "width": values.shape[1], "greatest": greatest, "levels": _encoded(levels)}
+    return {"rows": rows, "width": values.shape[1], "greatest": greatest, "levels": encoded(levels)}
 
 
 def _mask(mask: Any, rows: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:
-    return {"rows": rows, "columns": columns, "levels": _encoded(mask.astype(np.uint8) * _LEVELS)}
-
-
-def _encoded(levels: Any) -> str:
-    return base64.b64encode(np.ascontiguousarray(levels).tobytes()).decode()
+    return {"rows": rows, "columns": columns, "levels": encoded(mask.astype(np.uint8) * _LEVELS)}
 
 
 def _positions(explanation: Explanation) -> Literal["none", "sinusoidal", "learned", "rotary"]:

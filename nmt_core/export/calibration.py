@@ -18,7 +18,7 @@ from nmt_core.models.layers import split_heads
 from nmt_core.models.model import TranslationModel
 from nmt_core.models.recurrent.model import RecurrentModel
 from nmt_core.search.batches import batches_by_length, most_sources
-from nmt_core.search.beam import beam_search
+from nmt_core.search.beam import n_best
 from nmt_core.search.torch_step import TorchStepper
 
 _LEAST_SCALE = 1e-6
@@ -67,13 +67,19 @@ def name_of(layer: nn.Linear) -> str:
     return str(layer.name_in_model)
 
 
-def calibrate(model: TranslationModel, sources: Sequence[Sequence[int]], search: SearchConfig) -> Ranges:
+def calibrate(
+    model: TranslationModel,
+    sources: Sequence[Sequence[int]],
+    search: SearchConfig,
+    target_start: Sequence[int] = (),
+) -> Ranges:
     """Translate text and record how large the numbers get.
 
     Args:
         model: the model, in fp32. For a recurrent model, only `magnitudes` are recorded.
         sources: ids of real text, of the kind that will be translated. At least one sentence.
         search: the search with which to translate it.
+        target_start: ids with which every translation starts.
     """
     ranges = Ranges()
     kernels = plain_kernels(model) if isinstance(model, RecurrentModel) else _Observer(model, ranges)
@@ -81,7 +87,7 @@ def calibrate(model: TranslationModel, sources: Sequence[Sequence[int]], search:
     with _magnitudes_seen(model, ranges):
         most = most_sources(search, model.vocab_size)
         for batch in batches_by_length(list(map(len, sources)), search.batch_tokens, most):
-            beam_search(stepper, [sources[place] for place in batch], search)
+            n_best(stepper, [sources[place] for place in batch], search, [target_start] * len(batch))
     return ranges
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import polars
 
+from nmt_core.errors import DataError, counted, words_of
+
 
 @dataclass(frozen=True)
 class Dev:
-    """Sources and references of the dev set."""
+    """Sources and references of the dev set. There may be no references."""
 
     sources: Sequence[str]
     references: Sequence[str]
@@ -31,6 +33,21 @@ class Dev:
         places = [place for place, own in enumerate(self.pairs) if own == pair]
         return self._of(places) if self.pairs else self
 
+    @classmethod
+    def of_files(cls, sources: Path, references: Path | None = None) -> "Dev":
+        """Read a file of sentences and a file of their translations, one a line.
+
+        Raises:
+            DataError: a file cannot be read, or they differ in their number of lines.
+        """
+        lines = [_lines(file) for file in (sources, references) if file]
+        if references and len(lines[0]) != len(lines[1]):
+            raise DataError(
+                f"{references}: has {counted(len(lines[1]), 'line')}, and {sources} {len(lines[0]):,}: give one "
+                "translation for each sentence"
+            )
+        return cls(lines[0], lines[1] if references else ())
+
     def spread(self, count: int) -> "Dev":
         """Return `count` lines of it, at even distances. See the function `spread`."""
         return self._of(spread(count, len(self.sources)))
@@ -38,6 +55,14 @@ class Dev:
     def _of(self, places: Sequence[int]) -> "Dev":
         pairs = [self.pairs[place] for place in places] if self.pairs else ()
         return Dev([self.sources[place] for place in places], [self.references[place] for place in places], pairs)
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        text = file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file}: cannot be read ({words_of(error)}): name a text file in UTF-8") from None
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def spread(count: int, lines: int) -> list[int]:

@@ -148,7 +148,8 @@ class Gates:
         """Ranges of each member's numbers on the dev set. A model alone is its only member."""
         sources = self._ids(self.config.calibration_sentences)
         with _torch_threads(self.threads):
-            return [calibrate(member, sources, self.search) for member in self.members]
+            start = self.tokenizers.target.start_ids
+            return [calibrate(member, sources, self.search, start) for member in self.members]
 
     def measure(self, folder: Path, precision: Precision, *, listed: bool = False) -> None:
         """Translate the dev set, with the shortlist or without, and measure BLEU and speed."""
@@ -244,9 +245,10 @@ class Gates:
                 "export: every source of the dev set is empty, so nothing can be compared or calibrated: name files "
                 "with text in corpus.dev, or none, so that the stage split takes the dev set out of the training text"
             )
+        start = self.tokenizers.source.start_ids
         firsts = [language_token(self.languages, pair, self.tokenizers).source for pair in self.dev.pairs]
         return [
-            (first + ids)[: self.search.max_source_tokens]
+            (start + first + ids)[: self.search.max_source_tokens]
             for first, ids in zip(firsts or [[]] * len(encoded), encoded, strict=True)
             if ids
         ]

@@ -88,7 +88,8 @@ def check_members(config: PipelineConfig) -> None:
         StageError: weights cannot be read.
     """
     folder = Path(config.tokenizer.start_from)
-    is_known = bool(config.tokenizer.start_from) and (folder / tokenizer_files(folder)[0]).is_file()
+    is_reused = bool(config.tokenizer.start_from) and not config.tokenizer.added_pieces
+    is_known = is_reused and (folder / tokenizer_files(folder)[0]).is_file()
     for address in config.export.members:
         for file in _files_in(Path(address)):
             label = Label.read(file)

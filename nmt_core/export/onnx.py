@@ -8,7 +8,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model
 
 from nmt_core.bundle.folder import ATTENTION_SET, BUNDLE_FILE, BundleConfig, ShortlistSizes, sha256_of
-from nmt_core.config import PRECISIONS, ModelConfig, PipelineConfig, Precision
+from nmt_core.config import PRECISIONS, ExportConfig, ModelConfig, PipelineConfig, Precision
 from nmt_core.drift.training import PROFILE_FILES, write_training_profiles
 from nmt_core.errors import ModelError
 from nmt_core.export.dev import Dev
@@ -17,6 +17,7 @@ from nmt_core.export.graphs import export_graphs
 from nmt_core.export.lexicon import make_shortlist
 from nmt_core.export.losses import Change
 from nmt_core.export.members import Member, find_members
+from nmt_core.export.parity import Parity
 from nmt_core.models.build import build_model
 from nmt_core.models.ensemble import Ensemble, members_of
 from nmt_core.models.model import TranslationModel
@@ -85,21 +86,12 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     files = [weights.file for weights in members] or [inputs["average"].path / MODEL_FILE]
     model = load_members(files, config.model, tokenizers)
     gates = Gates(model, tokenizers, Dev.read(inputs["split"].path), config, job.resources.threads)
-    others = [precision for precision in config.export.precisions if precision != "fp32"]
-    steps, listed = 2 + len(others) + config.export.shortlist, config.export.shortlist
+    steps, listed = steps_of(config.export), config.export.shortlist
     if listed:
         reporter.progress(0, steps, "learning the shortlist")
         gates.shortlist = make_shortlist(inputs["split"].path, tokenizers, config.export)
         gates.shortlist.save(out / SHORTLIST_FILE)
-    reporter.progress(0, steps, "exporting fp32")
-    export_graphs(onnx_kernels(model), out / ATTENTION_SET, with_attention=True, with_shortlist=listed)
-    reporter.progress(1, steps, "comparing fp32 with PyTorch")
-    parity = gates.check_parity(out / "fp32")
-    gates.measure(out, "fp32")
-    _judge_unscored(gates, out, reporter)
-    for number, precision in enumerate(others, 2):
-        reporter.progress(number, steps, f"exporting {precision}")
-        _export_judged(gates, precision, out, reporter, with_shortlist=listed)
+    parity = write_graphs(gates, model, config.export, out, reporter)
     shortlist_use = ""
     if listed:
         reporter.progress(steps - 1, steps, "comparing with and without the shortlist")
@@ -129,6 +121,35 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         members=tuple(weights.member for weights in members),
         bytes=_sizes(out),
     )
+
+
+def steps_of(options: ExportConfig) -> int:
+    """Return the number of steps of an export, for its progress."""
+    return 2 + len(_others(options)) + options.shortlist
+
+
+def _others(options: ExportConfig) -> list[Precision]:
+    return [precision for precision in options.precisions if precision != "fp32"]
+
+
+def write_graphs(gates: Gates, model: TranslationModel, options: ExportConfig, out: Path, reporter: Reporter) -> Parity:
+    """Write the graphs of each precision that passes its gate, and the graphs of the shortlist if it is requested.
+
+    Raises:
+        StageError: ONNX Runtime and PyTorch differ by more than `export.parity_tolerance`, or in any beam.
+        DataError: the dev set has no text.
+    """
+    steps, listed = steps_of(options), options.shortlist
+    reporter.progress(0, steps, "exporting fp32")
+    export_graphs(onnx_kernels(model), out / ATTENTION_SET, with_attention=True, with_shortlist=listed)
+    reporter.progress(1, steps, "comparing fp32 with PyTorch")
+    parity = gates.check_parity(out / "fp32")
+    gates.measure(out, "fp32")
+    _judge_unscored(gates, out, reporter)
+    for number, precision in enumerate(_others(options), 2):
+        reporter.progress(number, steps, f"exporting {precision}")
+        _export_judged(gates, precision, out, reporter, with_shortlist=listed)
+    return parity
 
 
 def _sizes(folder: Path) -> dict[str, int]:

@@ -21,7 +21,7 @@ from nmt_core.export.calibration import Ranges, name_of
 from nmt_core.export.recording.draft import Whole
 from nmt_core.export.recording.recorder import operator
 from nmt_core.models.integers import integers_of, quantized
-from nmt_core.models.kernels import FORBIDDEN, Kernels
+from nmt_core.models.kernels import FORBIDDEN, Kernels, biases_of
 from nmt_core.models.layers import FeedForward
 from nmt_core.models.model import TranslationModel
 
@@ -104,7 +104,7 @@ class OnnxKernels(Kernels):
 
     def _make_screen(self) -> "Screen | None":
         output_VM = self.model.output.weight.detach()
-        return Screen(output_VM, self.spare) if output_VM.dtype == torch.float32 else None
+        return Screen(output_VM, self.spare, self.model.output.bias) if output_VM.dtype == torch.float32 else None
 
     def chosen(self, states_RM: Tensor, choice: Sequence[Tensor]) -> list[Tensor]:
         """Return the log-probabilities in nats of the C most probable tokens, best first, and their ids, both [R, C].
@@ -144,6 +144,8 @@ class OnnxKernels(Kernels):
         count = _least(candidates.shape[0] + _FURTHER, self.model.vocab_size)
         rough_RX, ids_RX = _best(screen.rough(states_RM), self.block_tokens, count)
         logits_RX = (F.embedding(ids_RX, self.model.output.weight) * states_RM[:, None]).sum(dim=-1)
+        for bias_RX in self.biases_of_output(ids_RX):
+            logits_RX = logits_RX + bias_RX
         allowed_RX = torch.where(rough_RX == float("-inf"), rough_RX, logits_RX)
         _, place_RC = allowed_RX.topk(candidates.shape[0], dim=-1)
         return ids_RX.gather(1, place_RC)
@@ -162,13 +164,16 @@ class Screen:
     Args:
         output_VM: the output matrix in fp32.
         spare: number of columns to add, so that all blocks are full.
+        bias_V: bias of the output. None means that it has none.
     """
 
-    def __init__(self, output_VM: Tensor, spare: int) -> None:
+    def __init__(self, output_VM: Tensor, spare: int, bias_V: Tensor | None = None) -> None:
         integers_VM, self.scale_V = integers_of(F.pad(output_VM, (0, 0, 0, spare)))
         self.integers_MV = integers_VM.t()
         self.penalty_V = torch.zeros_like(self.scale_V)
-        """Minus infinity for tokens that a target never holds, and for spare columns. Elsewhere 0."""
+        """Minus infinity for tokens that a target never holds, and for spare columns. Elsewhere the bias, or 0."""
+        if bias_V is not None:
+            self.penalty_V[: len(bias_V)] = bias_V.detach()
         self.penalty_V[list(FORBIDDEN)] = float("-inf")
         self.penalty_V[len(output_VM) :] = float("-inf")
 
@@ -215,18 +220,23 @@ class Int8Kernels(OnnxKernels):
         """Map [..., in] to [..., out] by products of integers."""
         names = tuple(name_of(layer) for layer in layers)
         weight_OI, scale_O = self.integers[names]
-        bias = [None, layers[0].bias] if layers[0].bias is not None else []
-        return self._times(x, names[0], weight_OI.t(), scale_O, *bias)
+        bias_O = biases_of(*layers)
+        return self._times(x, names[0], weight_OI.t(), scale_O, *([] if bias_O is None else [None, bias_O]))
 
     def output_of(self, ids_WE: Tensor) -> list[Tensor]:
-        """Return the part of the output matrix for these tokens: integers [M, W, E] and their scales [W, E]."""
+        """Return the part of the output matrix for these tokens: integers [M, W, E], and their scales [W, E].
+
+        Biases [W, E] follow, if there are any.
+        """
         rows_VM, scale_V = self.integers[("output",)]
         scale_WE1 = F.embedding(ids_WE, scale_V[:, None])
-        return [F.embedding(ids_WE, rows_VM).permute(2, 0, 1), scale_WE1.squeeze(2)]
+        rows_MWE = F.embedding(ids_WE, rows_VM).permute(2, 0, 1)
+        return [rows_MWE, scale_WE1.squeeze(2), *self.biases_of_output(ids_WE)]
 
     def times_output(self, states_RM: Tensor, output: Sequence[Tensor]) -> Tensor:
         """Return the logits of the tokens of a shortlist, [R, W * E], by products of integers."""
-        return self._times(states_RM, "output", output[0].flatten(1), output[1].flatten())
+        biases = [None, output[2].flatten()] if self.model.config.output_bias else []
+        return self._times(states_RM, "output", output[0].flatten(1), output[1].flatten(), *biases)
 
     def _times(self, x: Tensor, name: str, weight_IO: Tensor, scale_O: Tensor, *bias: Tensor | None) -> Tensor:
         """Return the product [..., O] of `x` [..., I] with a weight. `name` is the layer that reads `x`."""

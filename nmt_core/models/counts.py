@@ -10,6 +10,7 @@ def parameters(model: ModelConfig, vocab_size: int, source_vocab_size: int = 0) 
     """
     core = sum(_of_recurrent(model)) if model.architecture == "rnn" else _of_transformer(model)
     is_own = model.tied_embeddings != "three_way"
+    core += vocab_size * model.output_bias
     embeddings = (vocab_size + is_own * (source_vocab_size or vocab_size)) * model.d_model
     return core + embeddings + _of_output(model, vocab_size)
 
@@ -42,7 +43,8 @@ def _parts_of_layer(model: ModelConfig) -> tuple[int, int, int]:
     """Return the weights of one attention, one feed-forward network and one norm of a Transformer."""
     d, ff, inner = model.d_model, model.d_ff, model.d_ff * (2 if model.activation == "swiglu" else 1)
     # Queries and keys, then values and the output projection
-    attention = 2 * d * model.num_heads * sum(model.head_widths)
+    key_width, value_width = (model.num_heads * width for width in model.head_widths)
+    attention = 2 * d * (key_width + value_width) + (2 * key_width + value_width + d) * model.attention_bias
     return attention, d * inner + inner + ff * d + d, 2 * d
 
 

@@ -57,13 +57,13 @@ class Kernels:
     def linear(self, x: Tensor, *layers: nn.Linear) -> Tensor:
         """Map [..., in] to [..., out].
 
-        The outputs of several layers are side by side. They read the same input, and have no bias.
+        The outputs of several layers are side by side. They read the same input.
         """
         if len(layers) == 1:
             output: Tensor = layers[0](x)
             return output
         # On a CPU a single wide product is faster than many narrow ones.
-        return F.linear(x, torch.cat([layer.weight for layer in layers]))
+        return F.linear(x, torch.cat([layer.weight for layer in layers]), biases_of(*layers))
 
     def feed_forward(self, x: Tensor, layer: FeedForward) -> Tensor:
         """Apply the whole feed-forward sub-layer, [..., M] to [..., M]."""
@@ -122,11 +122,17 @@ class Kernels:
 
     def output_of(self, ids_WE: Tensor) -> list[Tensor]:
         """Return the part of the output matrix for the logits of these tokens, as `times_output` takes it."""
-        return [F.embedding(ids_WE, self.model.output.weight).permute(2, 0, 1)]
+        return [F.embedding(ids_WE, self.model.output.weight).permute(2, 0, 1), *self.biases_of_output(ids_WE)]
+
+    def biases_of_output(self, ids_WE: Tensor) -> list[Tensor]:
+        """Return the biases [W, E] of these tokens in a list, which is empty if the output matrix has no bias."""
+        bias_V = self.model.output.bias
+        return [] if bias_V is None else [F.embedding(ids_WE, bias_V[:, None]).squeeze(2)]
 
     def times_output(self, states_RM: Tensor, output: Sequence[Tensor]) -> Tensor:
         """Return the logits of the tokens of a shortlist, [R, W * E]."""
-        return states_RM @ output[0].flatten(1)
+        logits_RX = states_RM @ output[0].flatten(1)
+        return logits_RX + output[1].flatten() if self.model.config.output_bias else logits_RX
 
     def logits(self, states_RM: Tensor, listed: Sequence[Tensor]) -> Tensor:
         """Return the logits of the whole vocabulary, [R, V], or of a shortlist, [R, W * E].
@@ -165,6 +171,12 @@ class Kernels:
         log_probs_RV = F.log_softmax(logits_RV, dim=-1).index_fill(1, forbidden, float("-inf"))
         log_probs_RC, ids_RC = log_probs_RV.topk(candidates.shape[0], dim=-1)
         return [log_probs_RC, ids_RC]
+
+
+def biases_of(*layers: nn.Linear) -> Tensor | None:
+    """Return the biases of layers side by side, or None if they have none. All have one, or none has."""
+    biases: list[Tensor] = [layer.bias for layer in layers if layer.bias is not None]
+    return torch.cat(biases) if biases else None
 
 
 class Graph(nn.Module):

@@ -86,8 +86,8 @@ class SelfAttention(nn.Module):
         self.width = config.attention_width
         key_width, value_width = (config.num_heads * width for width in config.head_widths)
         self.widths = (key_width, key_width, value_width)
-        self.query_key_value = nn.Linear(config.d_model, sum(self.widths), bias=False)
-        self.output = nn.Linear(value_width, config.d_model, bias=False)
+        self.query_key_value = nn.Linear(config.d_model, sum(self.widths), bias=config.attention_bias)
+        self.output = nn.Linear(value_width, config.d_model, bias=config.attention_bias)
 
     def project(self, x_M: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values, each [..., H, D]."""
@@ -115,9 +115,9 @@ class CrossAttention(nn.Module):
         self.num_heads = config.num_heads
         key_width, value_width = (config.num_heads * width for width in config.head_widths)
         self.widths = (key_width, value_width)
-        self.query = nn.Linear(config.d_model, key_width, bias=False)
-        self.key_value = nn.Linear(config.d_model, key_width + value_width, bias=False)
-        self.output = nn.Linear(value_width, config.d_model, bias=False)
+        self.query = nn.Linear(config.d_model, key_width, bias=config.attention_bias)
+        self.key_value = nn.Linear(config.d_model, key_width + value_width, bias=config.attention_bias)
+        self.output = nn.Linear(value_width, config.d_model, bias=config.attention_bias)
 
     def project(self, x_M: Tensor, memory_M: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries of the target, and keys and values of the encoder's output, each [..., H, D]."""
@@ -225,6 +225,8 @@ class FeedForward(nn.Module):
             return F.relu(x)
         if self.activation == "gelu":
             return F.gelu(x)
+        if self.activation == "swish":
+            return F.silu(x)
         gate, linear = x.chunk(2, dim=-1)
         return F.silu(gate) * linear
 

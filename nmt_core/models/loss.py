@@ -22,13 +22,21 @@ _BLOCK_LOGITS = 1 << 19
 """Number of logits for which a CPU computes all steps of softmax before it turns to the next ones: few enough to stay
 in its own cache."""
 
+_COLUMNS = 8
+"""Multiple to which the width of the output matrix is padded where a bias is added to it."""
+
 _ROUNDED = 128
 """Multiple to which the last chunk is padded (see `batches.layout.Rows`). On a GPU the vocabulary is padded too,
 because a product in half precision takes several times as long if its number of columns is odd."""
 
 
 def smoothed_cross_entropy(
-    states_M: Tensor, output_VM: Tensor, target: Tensor, label_smoothing: float, padding: int | None = None
+    states_M: Tensor,
+    output_VM: Tensor,
+    target: Tensor,
+    label_smoothing: float,
+    padding: int | None = None,
+    bias_V: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the sums over tokens of the smoothed loss, to descend on, and of the plain loss, to report, both in nats.
 
@@ -43,7 +51,10 @@ def smoothed_cross_entropy(
         label_smoothing: probability mass that is spread.
         padding: id of tokens that do not count. None means that all count. A CPU drops them before it computes
             anything. A GPU computes them all the same: to drop them, the host would have to wait for their number.
+        bias_V: bias of the output. None means that it has none.
     """
+    if bias_V is not None:
+        states_M, output_VM = _with_bias(states_M, output_VM, bias_V)
     on_gpu = states_M.device.type == "cuda"
     if padding is not None and not on_gpu:
         is_token = target != padding
@@ -57,6 +68,19 @@ def smoothed_cross_entropy(
         torch.is_grad_enabled(),
     )  # type: ignore[no-untyped-call]
     return smoothed, plain
+
+
+def _with_bias(states_M: Tensor, output_VM: Tensor, bias_V: Tensor) -> tuple[Tensor, Tensor]:
+    """Return states and an output matrix whose product has the bias: it is one more column, which a 1 multiplies.
+
+    Columns of zeros follow, because a product in half precision is several times slower with an odd width on a GPU.
+    """
+    width = output_VM.shape[1]
+    columns = -(width + 1) % _COLUMNS + 1
+    bias_V1 = bias_V.to(output_VM.dtype)[:, None]
+    output_VM = torch.cat([output_VM, F.pad(bias_V1, (0, columns - 1))], dim=1)
+    one = states_M.new_ones((*states_M.shape[:-1], 1))
+    return torch.cat([states_M, F.pad(one, (0, columns - 1))], dim=-1), output_VM
 
 
 def alignment_loss(log_weights_BHTS: Tensor, aligned_BT: Tensor) -> Tensor:

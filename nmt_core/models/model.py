@@ -40,7 +40,7 @@ class TranslationModel(nn.Module):
     decoder: nn.ModuleList
     """Layers of the decoder. Each is called as a whole, so that it can be sharded or recomputed by itself."""
     output: nn.Linear
-    """Output matrix, without a bias. It maps the states that `forward` returns to logits."""
+    """Output matrix, with a bias if `model.output_bias`. It maps the states that `forward` returns to logits."""
     compiles = True
     """True if torch.compile makes a layer faster."""
 

@@ -85,7 +85,7 @@ class Transformer(TranslationModel):
             nn.LayerNorm(config.d_model, eps=config.layer_norm_eps) if config.norm == "pre" else nn.Identity()
             for _ in range(2)
         )
-        self.output = nn.Linear(config.d_model, vocab_size, bias=False)
+        self.output = nn.Linear(config.d_model, vocab_size, bias=config.output_bias)
         if config.tied_embeddings != "none":
             self.output.weight = self.target_embedding.weight
         self.dropout = Dropout(config.dropout)

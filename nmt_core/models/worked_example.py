@@ -1,4 +1,4 @@
-"""Compute the first layers of a Transformer step by step, and return every matrix on the way, to show them as numbers.
+"""Compute every matrix of the first layers of a Transformer, step by step, to show them as numbers or heat maps.
 
 Letters: see `nmt_core.models`. Here F is `d_ff`.
 """
@@ -16,13 +16,10 @@ from nmt_core.models.layers import DecoderLayer, EncoderLayer, join_heads, split
 from nmt_core.models.transformer import Transformer
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
-WIDEST = 16
-"""Widest `d_model` of a model whose numbers fit on a page."""
-
 
 def can_be_worked(model: Transformer) -> bool:
-    """Return True if a model is so small that its numbers can be shown, and has self-attention on both sides."""
-    return model.config.d_model <= WIDEST and not model.recurrent_layers
+    """Return True if a model has self-attention on both sides."""
+    return not model.recurrent_layers
 
 
 class WorkedExample(AttentionView):
@@ -59,7 +56,9 @@ class WorkedExample(AttentionView):
             x_BTM, _ = self.attend_past(x_BTM, layer)
             weights_BHTS = self.cross_weights(x_BTM, layer, cross[2 * number], mask_BS)
             x_BTM = self.after_cross(x_BTM, layer, weights_BHTS, cross[2 * number + 1])
-        logits_BTV = self.kernels.linear(model.decoder_norm(x_BTM), model.output)
+        # With one row for each token, as in a step of the search, so that both graphs read the same output matrix.
+        logits_RV = self.kernels.logits(model.decoder_norm(x_BTM).flatten(0, 1), ())
+        logits_BTV = logits_RV.view(x_BTM.shape[0], -1, logits_RV.shape[1])
         return (*of_encoder, *of_network, *of_decoder, logits_BTV)
 
     def _input(self, ids_BL: Tensor, side: Side) -> Tensor:

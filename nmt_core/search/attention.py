@@ -30,7 +30,7 @@ ATTENTION_OUTPUTS = (
 
 
 WORKED_FILE = "worked.onnx"
-"""Graph of all matrices of the first layers, which a bundle of a very small Transformer has."""
+"""Graph of all matrices of the first layers, which a bundle of a Transformer has."""
 _OF_ATTENTION = (
     *("input", "entered", "queries", "keys", "values", "scores", "scaled", "masked", "weights"),
     *("summed", "joined", "output", "residual", "left"),

@@ -26,6 +26,8 @@ class Teacher:
     """SHA-256 of its `config.json`, which holds the hashes of the other files."""
     languages: LanguagesConfig
     """Languages that it translates from and into."""
+    to: str = ""
+    """Pair of languages that it is asked for. Empty means the only pair of a model for one."""
 
     @property
     def version(self) -> ModelVersion:
@@ -74,14 +76,30 @@ def find_teachers(part: SyntheticPart, place: str, languages: LanguagesConfig) -
                 "`nmt run`, or name a model"
             )
         folder = Path(address).absolute()  # workers may have other working folders
-        own = read_bundle(folder).languages
+        own, pair = read_bundle(folder).languages, ""
+        if own.pairs:
+            own, pair = _in_pair(own, "-".join(needed), address, place)
         if (own.source, own.target) != (needed[0].partition("_")[0], needed[1].partition("_")[0]):
             raise ConfigError(
                 f"{place}.teachers: {address} translates {own.tag('source')} into {own.tag('target')}, but text="
                 f"{part.text} needs a model from {needed[0]} into {needed[1]}: name one"
             )
-        found.append(Teacher(folder, _name(folder), sha256_of(folder / BUNDLE_FILE), own))
+        found.append(Teacher(folder, _name(folder), sha256_of(folder / BUNDLE_FILE), own, pair))
     return found
+
+
+def _in_pair(languages: LanguagesConfig, pair: str, address: str, place: str) -> tuple[LanguagesConfig, str]:
+    """Return the languages and the name of the pair for which a model for many pairs is a teacher.
+
+    Raises:
+        ConfigError: the model was not trained on the pair.
+    """
+    if pair not in languages.pairs:
+        raise ConfigError(
+            f"{place}.teachers: {address} was trained on {', '.join(languages.pairs)}, but the part needs {pair}: name "
+            "a model that was trained on it"
+        )
+    return languages.of(pair), pair
 
 
 def _content(address: str) -> str:

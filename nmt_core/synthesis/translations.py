@@ -83,6 +83,7 @@ def translated(
         target=str(folder / MADE),
         into_folder=True,
         column="text",
+        to=teacher.to,
     )
     means = Means(
         bundle=str(teacher.folder),
@@ -149,6 +150,7 @@ def _fingerprint(teacher: Teacher, search: SearchConfig, sentences: Sequence[_Se
             "search": search.model_dump(mode="json"),
             "sentences": [one.sha256 for one in sentences],
         }
+        | ({"to": teacher.to} if teacher.to else {})
     )
 
 

@@ -65,7 +65,13 @@ def sentencepiece_model(file: Path) -> bytes:
     """
     content = file.read_bytes()
     if not content.lstrip().startswith(b"{"):
-        return _with_special_ids(content, file)
+        try:
+            return with_special_ids(content)
+        except ValueError:
+            raise ConfigError(
+                f"tokenizer.start_from={file}: neither a SentencePiece model nor a tokenizer.json: give one of these, "
+                "or the folder of a bundle"
+            ) from None
     try:
         described = json.loads(content)
         model = described["model"]
@@ -246,17 +252,18 @@ def _add_special(model: Any) -> None:
         setattr(model.trainer_spec, f"{name}_piece", piece)
 
 
-def _with_special_ids(content: bytes, file: Path) -> bytes:
-    """Return a SentencePiece model whose special pieces come first. Segmentation does not depend on ids."""
+def with_special_ids(content: bytes) -> bytes:
+    """Return a SentencePiece model whose special pieces come first. Segmentation does not depend on ids.
+
+    Raises:
+        ValueError: the content is not a SentencePiece model.
+    """
     try:
         old = sentencepiece_model_pb2.ModelProto.FromString(content)
     except Exception:  # a class of protobuf, which has no public name here
         old = sentencepiece_model_pb2.ModelProto()
     if not old.pieces:
-        raise ConfigError(
-            f"tokenizer.start_from={file}: neither a SentencePiece model nor a tokenizer.json: give one of these, or "
-            "the folder of a bundle"
-        )
+        raise ValueError("no pieces")
     new = sentencepiece_model_pb2.ModelProto()
     new.CopyFrom(old)
     del new.pieces[:]

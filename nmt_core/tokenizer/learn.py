@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from nmt_core.config import SIDES, MixConfig, PipelineConfig, Side, TokenizerCon
 from nmt_core.config.section import later
 from nmt_core.errors import ConfigError
 from nmt_core.stages.stage import Inputs, Job, StageReport
+from nmt_core.tokenizer.extend import Extension, extended, read_extensions, share_cut_as_before, write_extensions
 from nmt_core.tokenizer.fit import Fit, measure, unused_pieces
 from nmt_core.tokenizer.foreign import sentencepiece_model
 from nmt_core.tokenizer.pretokenize import (
@@ -33,21 +35,16 @@ from nmt_core.tokenizer.pretokenize import (
 from nmt_core.tokenizer.sample import Sample, count_pairs, text_shards
 from nmt_core.tokenizer.start import files_to_take, foreign_files
 from nmt_core.tokenizer.tokenizer import (
-    BOS_ID,
-    EOS_ID,
-    PAD_ID,
     SOURCE_SPM_FILE,
     SPACE_MARK,
     SPM_FILE,
     TARGET_SPM_FILE,
-    UNK_ID,
     WRITTEN_MARK,
     Tokenizer,
     Tokenizers,
 )
+from nmt_core.tokenizer.trainer_options import TRAINER_OPTIONS
 
-# SentencePiece silently skips longer lines. `clean` has already dropped what is too long.
-_MAX_SENTENCE_BYTES = 1 << 20
 _MEASURED_PAIRS = 100_000
 _EXAMPLES = 10
 _SIDES_OF: dict[str, Sequence[Side]] = {SPM_FILE: SIDES, SOURCE_SPM_FILE: SIDES[:1], TARGET_SPM_FILE: SIDES[1:]}
@@ -61,6 +58,9 @@ class LanguageFit(Fit):
     side: Side
     lines: int
     """Number of sentences on which it is measured."""
+    cut_as_before: float | None = later(None)
+    """Share of these sentences that the vocabulary cuts into the same pieces as the one that it extends. None means
+    that it extends none."""
 
 
 class TokenizerReport(StageReport):
@@ -70,6 +70,8 @@ class TokenizerReport(StageReport):
     """Number of pieces of the target vocabulary, or of the joint one, the four special pieces included."""
     sampled_pairs: int
     """Number of pairs that the pieces were learnt from. 0 means that the vocabulary was reused."""
+    added_pieces: dict[str, int] = later({})
+    """Number of pieces that were appended to each reused vocabulary, tokens of languages included, by its file."""
     measured_pairs: int
     """Number of sampled pairs on which `source`, `target` and `unused_pieces` are measured."""
     source: Fit
@@ -86,7 +88,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Tokenize
     """Learn the pieces from the training text only, or copy them from `tokenizer.start_from`.
 
     Writes `spm.model`, or `spm.source.model` and `spm.target.model`. If text is pretokenized, also writes
-    `pretokenizers.json`.
+    `pretokenizers.json`. With `tokenizer.added_pieces`, the reused vocabulary is extended, and `extensions.json` says
+    how.
 
     Raises:
         ConfigError: the text has too few distinct pieces for `tokenizer.vocab_size`, a symbol cannot be a piece, or a
@@ -99,7 +102,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Tokenize
     sample = Sample(shards, options.pairs_to_sample / max(1, pairs), options.seed)
     sampled = 0 if options.start_from else len(sample)
     if options.start_from:
-        files = _take_over(config, out)
+        files = _take_over(config, out, sample)
     else:
         cut = pretokenizers(config)
         cut.write(out)
@@ -114,11 +117,15 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Tokenize
     report = _report(tokenizers, files, measured, items_in=pairs, sampled_pairs=sampled)
     if not config.languages.pairs:
         return report
-    return report.model_copy(update={"by_language": _fits_by_language(tokenizers, measured)})
+    extensions = read_extensions(out)
+    added = {name: len(extension.cuts) for name, extension in extensions.items()}
+    older = {side: extensions[name].size for name in extensions for side in _SIDES_OF[name]}
+    fits = _fits_by_language(tokenizers, measured, older)
+    return report.model_copy(update={"by_language": fits, "added_pieces": added})
 
 
-def _take_over(config: PipelineConfig, out: Path) -> list[str]:
-    """Copy or convert the files of `tokenizer.start_from`, and return the names of the SentencePiece files.
+def _take_over(config: PipelineConfig, out: Path, sample: Sample) -> list[str]:
+    """Copy, convert or extend the files of `tokenizer.start_from`, and return the names of the SentencePiece files.
 
     Raises:
         ConfigError: a symbol is not a piece of that vocabulary, so it would be split, or SentencePiece cannot compute
@@ -137,11 +144,40 @@ def _take_over(config: PipelineConfig, out: Path) -> list[str]:
                 f"tokenizer.start_from={start_from}: {name} has no piece {missing[0]!r}: remove it from "
                 "tokenizer.user_symbols or mix.corpora, or learn a vocabulary and train from scratch"
             )
-    for name, model in models.items():
-        (out / name).write_bytes(model)
     if (cut := start_from / PRETOKENIZERS_FILE).is_file():
         shutil.copyfile(cut, out / cut.name)
+    if config.tokenizer.added_pieces:
+        models = _extend(config, models, out, sample)
+    for name, model in models.items():
+        (out / name).write_bytes(model)
     return list(models)
+
+
+def _extend(config: PipelineConfig, models: Mapping[str, bytes], out: Path, sample: Sample) -> dict[str, bytes]:
+    """Return the models with the missing tokens and the pieces of new languages, and write `extensions.json`."""
+    cut, options = Pretokenizers.read(out), config.tokenizer
+    makers = {side: getattr(cut, side).make() for side in SIDES}
+    extensions: dict[str, Extension] = {}
+    longer = {}
+    for name, model in models.items():
+        proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+        pieces = {piece.piece for piece in proto.pieces}
+        tokens = [token for token in _language_tokens(config, _SIDES_OF[name]) if token not in pieces]
+        texts = [
+            (limit, partial(_lines_in, language, sample, {side: makers[side] for side in _SIDES_OF[name]}))
+            for language, limit in sorted(options.added_pieces.items())
+        ]
+        longer[name], extensions[name] = extended(model, tokens, texts, options.character_coverage)
+    write_extensions(out, extensions)
+    return longer
+
+
+def _lines_in(language: str, sample: Sample, cut: Mapping[Side, Pretokenizer | None]) -> Iterator[str]:
+    """Yield the sampled lines in one language on these sides, as SentencePiece reads them."""
+    for side, pretokenizer in cut.items():
+        for pair, line in zip(sample.lines("pair"), sample.lines(side), strict=True):
+            if pair.split("-")[SIDES.index(side)] == language:
+                yield (pretokenizer.split(line) if pretokenizer else line).replace(SPACE_MARK, WRITTEN_MARK)
 
 
 def _require_language_tokens(config: PipelineConfig, name: str, model: sentencepiece_model_pb2.ModelProto) -> None:
@@ -151,10 +187,13 @@ def _require_language_tokens(config: PipelineConfig, name: str, model: sentencep
         ConfigError: a piece is missing, or text can spell it.
     """
     reserved = {piece.piece for piece in model.pieces if piece.type == piece.CONTROL}
+    if config.tokenizer.added_pieces:  # then missing tokens are appended, unless text can spell them
+        reserved |= set(config.languages.tags) - {piece.piece for piece in model.pieces}
     if missing := [token for token in _language_tokens(config, _SIDES_OF[name]) if token not in reserved]:
         raise ConfigError(
             f"tokenizer.start_from={config.tokenizer.start_from}: {name} reserves no piece {missing[0]!r} for a target "
-            "language: remove its pairs from languages.pairs, or learn a vocabulary and train from scratch"
+            f"language: name it in tokenizer.added_pieces, such as {{{missing[0][2:-1]}: 1000}}, to extend the "
+            "vocabulary, or remove its pairs from languages.pairs"
         )
 
 
@@ -201,8 +240,14 @@ def _report(tokenizers: Tokenizers, files: Sequence[str], sample: Sample, **coun
     )
 
 
-def _fits_by_language(tokenizers: Tokenizers, sample: Sample) -> tuple[LanguageFit, ...]:
-    """Return the fit of the pieces to each language on each side. A rare language may fit badly unnoticed otherwise."""
+def _fits_by_language(tokenizers: Tokenizers, sample: Sample, older: Mapping[Side, int]) -> tuple[LanguageFit, ...]:
+    """Return the fit of the pieces to each language on each side. A rare language may fit badly unnoticed otherwise.
+
+    Args:
+        tokenizers: tokenizers of both sides.
+        sample: pairs to measure on.
+        older: number of pieces of the vocabularies that they extend, by side. Empty means that they extend none.
+    """
     fits = []
     pairs = [pair.split("-") for pair in sample.lines("pair")]
     for number, side in enumerate(SIDES):
@@ -210,8 +255,10 @@ def _fits_by_language(tokenizers: Tokenizers, sample: Sample) -> tuple[LanguageF
         for pair, line in zip(pairs, sample.lines(side), strict=True):
             lines.setdefault(pair[number], []).append(line)
         for language, own in sorted(lines.items()):
-            fit = measure(getattr(tokenizers, side), own).fit
-            fits.append(LanguageFit(**fit.model_dump(), language=language, side=side, lines=len(own)))
+            tokenizer = getattr(tokenizers, side)
+            same = share_cut_as_before(tokenizer, older[side], own) if older else None
+            fit = measure(tokenizer, own).fit.model_dump()
+            fits.append(LanguageFit(**fit, language=language, side=side, lines=len(own), cut_as_before=same))
     return tuple(fits)
 
 
@@ -270,14 +317,7 @@ class _Learner:
                 split_digits=options.split_digits,
                 control_symbols=_language_tokens(self.config, tuple(self.cut)),
                 user_defined_symbols=[] if kind == "word" else self._boundary + kept_whole,
-                normalization_rule_name="identity",  # text is already normalised, and decoding must restore it
-                pad_id=PAD_ID,
-                unk_id=UNK_ID,
-                bos_id=BOS_ID,
-                eos_id=EOS_ID,
-                max_sentence_length=_MAX_SENTENCE_BYTES,
-                num_threads=1,  # with more threads, the sums of a unigram model differ from run to run
-                minloglevel=2,
+                **TRAINER_OPTIONS,
             )
         except (RuntimeError, OSError) as error:
             message = " ".join(str(error).split())

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nmt_core.config import Pretokenizing
 from nmt_core.config.faults import problem_of
+from nmt_core.config.section import later
 from nmt_core.errors import ConfigError, ModelError
 from nmt_core.tokenizer import case_marks
 
@@ -50,7 +51,7 @@ class Pretokenizer(Protocol):
 
 
 class SideConfig(BaseModel):
-    """Pretokenization of one side."""
+    """Pretokenization of one side, and the piece with which its texts start."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     kind: Pretokenizing = "none"
@@ -58,6 +59,13 @@ class SideConfig(BaseModel):
     """ISO 639 code, for Moses' abbreviations and quotes."""
     symbols: tuple[str, ...] = ()
     """Symbols that are never split."""
+    start: str = later("")
+    """Piece that comes before each text of this side, such as the language of a model for many languages. Text never
+    becomes this piece, and its translation does not show it. Empty means none."""
+
+    foreign_characters: str = later("")
+    """Characters that only the vocabulary of the other side knows, of a model of another program. Alone, each is a
+    piece. In a run of such or unknown characters, the run is one <unk>, as in MarianTokenizer."""
 
     def make(self) -> Pretokenizer | None:
         """Return the pretokenizer. None means that text is not pretokenized."""
@@ -101,8 +109,8 @@ class Pretokenizers(BaseModel):
             ) from None
 
     def write(self, folder: Path) -> None:
-        """Write the file to the folder of the tokenizers, unless neither side is pretokenized."""
-        if self.kinds != ("none", "none"):
+        """Write the file to the folder of the tokenizers, unless text of both sides is left as it is."""
+        if any(side.kind != "none" or side.start or side.foreign_characters for side in (self.source, self.target)):
             (folder / PRETOKENIZERS_FILE).write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     @property

@@ -10,12 +10,14 @@ from nmt_core.tokenizer.pretokenize import installed
 from nmt_core.tokenizer.tokenizer import files_of, tokenizer_files
 
 _STILL_COUNT = {"user_symbols", "sample_pairs", "seed"}  # the first is checked, the others draw the measured pairs
+_COUNT_FOR_ADDED_PIECES = {"added_pieces", "character_coverage"}
 
 
 def identity(config: PipelineConfig) -> Identity:
     """Return what determines the result of the stage.
 
-    A reused vocabulary counts by its content, together with the options that still matter. Otherwise the options count.
+    A reused vocabulary counts by its content, together with the options that still matter, and with the languages if it
+    is extended. Otherwise the options count.
     If text is pretokenized, so do the versions of the packages, because dictionaries differ, and the languages.
 
     Raises:
@@ -27,7 +29,10 @@ def identity(config: PipelineConfig) -> Identity:
         files = foreign_files(folder) or [folder / name for name in files_of(folder)]
         if all(file.is_file() for file in files):  # otherwise the stage reports the missing file
             taken = {file.name: sha256_of(file) for file in files}
-            options = {name: value for name, value in options.items() if name in _STILL_COUNT} | {"start_from": taken}
+            counting = _STILL_COUNT | (_COUNT_FOR_ADDED_PIECES if config.tokenizer.added_pieces else set())
+            options = {name: value for name, value in options.items() if name in counting} | {"start_from": taken}
+            if config.tokenizer.added_pieces:
+                options |= {"languages": config.languages.model_dump(mode="json")}
     elif versions := installed(config.tokenizer.pretokenize_source) | installed(config.tokenizer.pretokenize_target):
         options |= {"versions": versions, "languages": config.languages.model_dump(mode="json")}
     return {"tokenizer": options, "mix": config.mix.model_dump(mode="json")}

@@ -3,6 +3,7 @@
 Imports no torch.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,12 +34,16 @@ class Tokenizer:
     Args:
         model_file: SentencePiece model.
         pretokenizer: pretokenizer that is applied before encoding and undone after decoding. None means none.
+        start: piece that a search puts before each text (`SideConfig.start`). Empty means none.
+        foreign: characters that are unknown in runs (`SideConfig.foreign_characters`).
 
     Raises:
-        ModelError: the file is missing, is not a SentencePiece model, or has other special ids.
+        ModelError: the file is missing, is not a SentencePiece model, has other special ids, or lacks the piece.
     """
 
-    def __init__(self, model_file: Path, pretokenizer: Pretokenizer | None = None) -> None:
+    def __init__(
+        self, model_file: Path, pretokenizer: Pretokenizer | None = None, start: str = "", foreign: str = ""
+    ) -> None:
         self.file = model_file
         self.pretokenizer = pretokenizer
         self._processor = sentencepiece.SentencePieceProcessor()
@@ -53,7 +58,16 @@ class Tokenizer:
                 f"{model_file}: <pad>, <unk>, <s>, </s> have ids {special}, not {(PAD_ID, UNK_ID, BOS_ID, EOS_ID)}: "
                 "use a tokenizer that this pipeline made"
             )
+        self.start_ids = [int(processor.PieceToId(start))] if start else []
+        """Id of the piece that a search puts before each text, in a list. Empty if there is none."""
+        if UNK_ID in self.start_ids:
+            raise ModelError(
+                f"{model_file}: has no piece {start!r}, with which {PRETOKENIZERS_FILE} starts each text: fetch or "
+                "export the bundle again"
+            )
         self._spells_characters: bool | None = None
+        unknown = [UNK_ID] if foreign else []
+        self._foreign = {*unknown, *(int(processor.PieceToId(character)) for character in foreign)}
         self._boundary = int(processor.PieceToId(BOUNDARY))  # UNK_ID if there is no such piece
 
     @property
@@ -75,9 +89,19 @@ class Tokenizer:
         """Return the ids of lines that `pretokenize` returned."""
         # One thread: a caller that needs more uses processes or threads of its own.
         ids: list[list[int]] = self._processor.EncodeAsIds(list(lines), num_threads=1)
+        if self._foreign:
+            ids = [self._fused(row) for row in ids]
         if self._boundary == UNK_ID:
             return ids
         return [[index for index in row if index != self._boundary] for row in ids]
+
+    def _fused(self, ids: list[int]) -> list[int]:
+        """Return ids with one <unk> for each run of several foreign or unknown characters."""
+        fused: list[int] = []
+        for is_foreign, run in itertools.groupby(ids, self._foreign.__contains__):
+            own = list(run)
+            fused += [UNK_ID] if is_foreign and len(own) > 1 else own
+        return fused
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Return the text of each sequence of ids. Special ids are omitted, except <unk>, which becomes U+2047."""
@@ -154,10 +178,12 @@ class Tokenizers:
             ModelError: a file is missing, damaged, or has other special ids.
         """
         files, cut = files or tokenizer_files(folder), Pretokenizers.read(folder)
-        source = Tokenizer(folder / files[0], cut.source.make())
+        source = Tokenizer(folder / files[0], cut.source.make(), cut.source.start, cut.source.foreign_characters)
         if len(files) == 1 and cut.source == cut.target:
             return cls(source, source)
-        return cls(source, Tokenizer(folder / files[-1], cut.target.make()))
+        return cls(
+            source, Tokenizer(folder / files[-1], cut.target.make(), cut.target.start, cut.target.foreign_characters)
+        )
 
     @property
     def source_vocab_size(self) -> int | None:

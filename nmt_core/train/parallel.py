@@ -66,9 +66,9 @@ class Objective(nn.Module):
                     alignment = alignment_loss(attention.log_weights(), attention.targets(batch.aligned))
             else:
                 states_M = self.model(*given)
-        weight_VM = self.model.output.weight
+        output = self.model.output
         smoothed, plain = smoothed_cross_entropy(
-            states_M.to(self.dtype), weight_VM, batch.target, self.label_smoothing, PAD_ID
+            states_M.to(self.dtype), output.weight, batch.target, self.label_smoothing, PAD_ID, output.bias
         )
         return smoothed if alignment is None else smoothed + self.alignment_weight * alignment, plain
 

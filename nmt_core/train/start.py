@@ -7,10 +7,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.config import ModelConfig, TrainConfig
+from nmt_core.config import SIDES, ModelConfig, Side, TrainConfig
 from nmt_core.errors import DamagedError, StageError
 from nmt_core.store.artifacts import MANIFEST, Artifact, fingerprint_of
 from nmt_core.store.digests import sha256_of
+from nmt_core.tokenizer.extend import Extension, read_extensions
+from nmt_core.tokenizer.tokenizer import tokenizer_files
 from nmt_core.train.continuing import Continued
 from nmt_core.train.weights import CHECKPOINTS, MODEL_FILE, WEIGHTS, Label
 
@@ -29,6 +31,9 @@ class Start(BaseModel):
     """File of the initial weights. None means random weights."""
     checkpoint: Path | None = None
     """Checkpoint whose optimizer moments are taken over. None means that the optimizer starts without moments."""
+    extensions: dict[Side, Extension] = {}
+    """Extension of the vocabulary of each side for which the initial weights have too few rows. Empty means that they
+    have all rows."""
     continued: Continued | None = None
     """Training whose first updates this one takes over. None means that it makes all updates itself."""
 
@@ -54,8 +59,8 @@ def find_start(config: TrainConfig, model: ModelConfig, tokenizer: Artifact) -> 
     """Find the weights that `train.start_from` names, and check that they fit this model and vocabulary.
 
     Raises:
-        StageError: the weights do not exist or do not fit, or `train.start_optimizer` is `kept` and there are no
-            moments.
+        StageError: the weights do not exist or do not fit, `train.start_optimizer` is `kept` and there are no
+            moments, or `train.new_rows_first` is set and there are no new rows.
     """
     label = Label.of(model, tokenizer.path)
     if not config.start_from:
@@ -67,14 +72,24 @@ def find_start(config: TrainConfig, model: ModelConfig, tokenizer: Artifact) -> 
             f"train.start_from={place}: there is no such file, or no weights in this folder: give a file of weights or "
             "an artifact of train or average, as listed by `nmt artifacts ls average`"
         )
-    _require_the_same(Label.read(weights), label, place, tokenizer)
+    extensions = _extensions(Label.read(weights), label, place, tokenizer)
+    if config.new_rows_first and not extensions:
+        raise StageError(
+            f"train.new_rows_first={config.new_rows_first}: {place} has rows for all pieces of {tokenizer.short}: set "
+            "it to 0, or start from the weights whose vocabulary was extended"
+        )
+    if extensions and config.start_optimizer == "kept":
+        raise StageError(
+            f"train.start_optimizer=kept: {place} has no moments for the pieces that {tokenizer.short} adds: set "
+            "train.start_optimizer to fresh"
+        )
     checkpoint = _checkpoint_in(place) if config.start_optimizer == "kept" else None
     if config.start_optimizer == "kept" and not checkpoint:
         raise StageError(
             f"train.start_optimizer=kept: {place} has no moments of the optimizer: set train.start_from to "
             f"{_training_of(place)}, or train.start_optimizer to fresh"
         )
-    return Start(label=label, name=_name(weights, place), weights=weights, checkpoint=checkpoint)
+    return Start(label=label, name=_name(weights, place), weights=weights, checkpoint=checkpoint, extensions=extensions)
 
 
 def _weights_in(place: Path) -> Path | None:
@@ -93,25 +108,32 @@ def _checkpoint_in(place: Path) -> Path | None:
     return indexes[-1].parent if indexes else None
 
 
-def _require_the_same(weights: Label, training: Label, place: Path, tokenizer: Artifact) -> None:
-    """Raise an error if the weights do not fit. Sizes come first, as they may be why the vocabularies differ.
+def _extensions(weights: Label, training: Label, place: Path, tokenizer: Artifact) -> dict[Side, Extension]:
+    """Return the extensions of the vocabularies of the weights, by side. Empty if the vocabularies are the same.
+
+    Sizes are compared first, as they may be why the vocabularies differ.
 
     Raises:
-        StageError: the model or a vocabulary differs.
+        StageError: the weights do not fit: the model differs, or a vocabulary that was not extended.
     """
     new, old = (label.model.model_dump(exclude=_MAY_DIFFER) for label in (training, weights))
     if differing := [name for name in new if new[name] != old[name]]:
         differences = ", ".join(f"model.{name}={old[name]}, not {new[name]}" for name in differing)
         remedy = ", ".join(f"model.{name}={old[name]}" for name in differing)
         raise StageError(f"train.start_from={place}: its model has {differences}: set {remedy}")
-    for side in ("source", "target"):
+    files, known = tokenizer_files(tokenizer.path), read_extensions(tokenizer.path)
+    extensions: dict[Side, Extension] = {}
+    for side, file in zip(SIDES, (files[0], files[-1]), strict=True):
         vocabularies = [getattr(label, f"{side}_vocabulary") for label in (weights, training)]
-        if vocabularies[0] != vocabularies[1]:
+        if file in known and known[file].sha256 == vocabularies[0]:
+            extensions[side] = known[file]
+        elif vocabularies[0] != vocabularies[1]:
             raise StageError(
                 f"train.start_from={place}: its {side} vocabulary is {vocabularies[0][:12]}, and {tokenizer.short} has "
                 f"{vocabularies[1][:12]}: set tokenizer.start_from to the vocabulary of the model (its address "
                 "models:/..., tokenizer/FINGERPRINT, or the folder of its bundle)"
             )
+    return extensions
 
 
 def _artifact(place: Path) -> Artifact | None:

@@ -36,6 +36,7 @@ from nmt_core.train.device import missing_bf16, peak_matmul_flops, training_flop
 from nmt_core.train.distributed import World
 from nmt_core.train.int8_aware import Int8Weights
 from nmt_core.train.moving_average import MovingAverage
+from nmt_core.train.new_rows import NewRows, load_extended
 from nmt_core.train.optimizer import make_optimizer
 from nmt_core.train.outcome import Outcomes, Problem, look_at
 from nmt_core.train.parallel import Parallel
@@ -76,7 +77,10 @@ class Trainer:
         )
         is_new = self._checkpoints.newest < 0
         if is_new and start.weights:
-            safetensors.torch.load_model(model, start.weights)
+            if start.extensions:
+                load_extended(model, start.weights, start.extensions, config.seed)
+            else:
+                safetensors.torch.load_model(model, start.weights)
         self._parallel = Parallel(model, config, world)
         self._model = self._parallel.model
         self._config = config
@@ -87,6 +91,7 @@ class Trainer:
         self._gone_back_to = -1
         self._continued = start.continued
         self._int8_weights = Int8Weights(self._model) if config.int8_aware_from else None
+        self._new_rows = NewRows(self._model, start.extensions)
         self._optimizer = make_optimizer(self._model, config)
         average = MovingAverage(self._parallel.parameters(), config.ema_decay) if config.ema_decay else None
         self._training = Training(self._parallel, self._optimizer, average)
@@ -236,8 +241,12 @@ class Trainer:
 
     def _step(self, number: int) -> Tensor:
         """Change the weights, and return the norm of the gradient before clipping."""
+        only_new_rows = number <= self._config.new_rows_first
+        if only_new_rows:
+            self._new_rows.keep_only_their_gradients()
         for group in self._optimizer.param_groups:
             group["lr"] = self._learning_rate(number)
+            group["weight_decay"] = 0.0 if only_new_rows else self._config.weight_decay  # it moves older rows too
         norm = self._window.gradient_norm = self._parallel.clip(self._config.max_gradient_norm)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)

@@ -41,6 +41,7 @@ def dev_loss(model: TranslationModel, dev: TokenPairs, micro_batch_tokens: int, 
     ]:
         batch = pad(dev, rows).to(world.device)
         states_BLM = model(batch.source, batch.decoder_input)
-        loss += float(smoothed_cross_entropy(states_BLM, model.output.weight, batch.target, 0, PAD_ID)[1])
+        output = model.output
+        loss += float(smoothed_cross_entropy(states_BLM, output.weight, batch.target, 0, PAD_ID, output.bias)[1])
     model.train()
     return world.sum(loss)[0] / int(dev.target.lengths.sum())

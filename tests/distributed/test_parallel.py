@@ -20,6 +20,8 @@ from nmt_core.execution.torchrun import CONFIG, TRAINING_ENVIRONMENT, Rendezvous
 from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
 from nmt_core.stages.table import STAGES
 from nmt_core.store.artifacts import Artifact, Store
+from nmt_core.tokenizer.extend import extended, write_extensions
+from nmt_core.tokenizer.tokenizer import SPM_FILE
 from nmt_core.train.launch import METRICS
 from nmt_core.train.status import read_status
 
@@ -188,3 +190,36 @@ def test_two_nodes_of_two_processes_train_as_one_process_does(
     assert status is not None
     assert (status.state, status.update) == ("finished", UPDATES)
     assert losses(tmp_path) == pytest.approx(alone, rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.cpu(20)
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_new_rows_alone_are_trained_the_same_by_any_processes(
+    tiny: dict[str, Artifact], train: Any, config: Any, one: Artifact, tmp_path: Path, parallel: str
+) -> None:
+    """Two shards of the embeddings have older rows only, or older and new ones."""
+    lines = ["φωνή και γλώσσα", "άλλη γλώσσα"] * 20
+    model, extension = extended((tiny["tokenizer"].path / SPM_FILE).read_bytes(), [], [(30, lambda: lines)], 1.0)
+    (tmp_path / "longer").mkdir()
+    (tmp_path / "longer" / SPM_FILE).write_bytes(model)
+    write_extensions(tmp_path / "longer", {SPM_FILE: extension})
+    longer = Artifact("tokenizer", "ab" * 16, tmp_path / "longer")
+    inputs = {name: tiny[name] for name in STAGES["encode"].needs} | {"tokenizer": longer}
+    job = Job(SilentReporter(), Resources())
+    encode = run_stage(STAGES["encode"], config(), Store(tmp_path), inputs, job).artifact
+
+    def trained(processes: int, parallel: str) -> Artifact:
+        plain = config(parallel=parallel)
+        start = {"start_from": str(one.path), "new_rows_first": UPDATES}  # more than one recipe of one pair may have
+        changed = plain.model_copy(update={"train": plain.train.model_copy(update=start)})
+        return train(changed, processes, encode=encode, tokenizer=longer)
+
+    alone, several = trained(1, "ddp"), trained(2, parallel)
+    assert losses(several.path) == pytest.approx(losses(alone.path), rel=1e-5)
+    name = f"weights/{UPDATES:09d}.safetensors"
+    before, expected, found = (safetensors.torch.load_file(each.path / name) for each in (one, alone, several))
+    for key, tensor in before.items():
+        assert torch.equal(found[key][: len(tensor)], tensor)
+        torch.testing.assert_close(found[key], expected[key], rtol=1e-4, atol=1e-6)
+    assert len(found["target_embedding.weight"]) == extension.size + len(extension.cuts)

@@ -1,6 +1,7 @@
 """The recipes of published models equal their papers."""
 
 import gzip
+import re
 import tarfile
 from collections.abc import Iterator
 from io import BytesIO
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt_core.config import ParallelCorpus, PipelineConfig
+import nmt_core.recipes
+from nmt_core.config import CROSS_ENTROPY_DIFFERENCE, ParallelCorpus, PipelineConfig
 from nmt_core.corpus.fetching.addresses import RequestedFile, resolve_here
 from nmt_core.formats import Layout, TextFile, read
 from nmt_core.models.build import build_model
@@ -127,6 +129,8 @@ RECURRENT = {
     "rnnsearch-30": ("gru", "additive", 620, 1_000, 1, True, False, 30),
     "rnnsearch-50": ("gru", "additive", 620, 1_000, 1, True, False, 50),
     "rnn-encoder-decoder": ("gru", "none", 620, 1_000, 1, False, False, 50),
+    "rnnencdec-30": ("gru", "none", 620, 1_000, 1, False, False, 30),
+    "rnnencdec-50": ("gru", "none", 620, 1_000, 1, False, False, 50),
     "seq2seq-fixed": ("lstm", "none", 1_000, 1_000, 4, False, True, None),
     "seq2seq-dot": ("lstm", "dot", 1_000, 1_000, 4, False, True, 50),
 }
@@ -135,6 +139,8 @@ TRAINED = {
     "rnnsearch-30": (30_000, 30_000, 80, 471_000, 1.0, "adadelta"),
     "rnnsearch-50": (30_000, 30_000, 80, 288_000, 1.0, "adadelta"),
     "rnn-encoder-decoder": (30_000, 30_000, 80, 600_000, 1.0, "adadelta"),
+    "rnnencdec-30": (30_000, 30_000, 80, 846_000, 1.0, "adadelta"),
+    "rnnencdec-50": (30_000, 30_000, 80, 600_000, 1.0, "adadelta"),
     "seq2seq-fixed": (160_000, 80_000, 128, 703_000, 5.0, "adam"),
     "seq2seq-dot": (50_000, 50_000, 128, 420_000, 5.0, "adam"),
 }
@@ -173,7 +179,7 @@ def test_the_published_recurrent_training(name: str) -> None:
     assert [tokenizer.vocab_size, tokenizer.target_vocab_size or tokenizer.vocab_size] == vocabularies
     assert (tokenizer.kinds, tokenizer.vocabularies) == (("word", "word"), "separate")
     assert (tokenizer.pretokenize_source, tokenizer.pretokenize_target) == ("moses", "moses")
-    assert train.max_tokens / sentences == pytest.approx(20 if name == "rnnsearch-30" else 30, abs=2), "words of each"
+    assert train.max_tokens / sentences == pytest.approx(20 if name.endswith("-30") else 30, abs=2), "words of each"
     assert (train.max_updates, train.max_gradient_norm, train.optimizer) == (updates, norm, optimizer)
     assert (train.learning_rate_schedule, train.label_smoothing) == ("constant", 0.0)
     if optimizer == "adadelta":
@@ -265,3 +271,16 @@ def test_the_two_sides_are_found_in_each_archive(
 
 def compressed(name: str) -> bytes:
     return gzip.compress(f"{name.removesuffix('.gz')}\n".encode())
+
+
+@pytest.mark.parametrize("name", ["rnnencdec-30", "rnnencdec-50", "rnnsearch-30", "rnnsearch-50"])
+def test_the_selection_of_text_in_a_comment_can_be_copied(name: str, tmp_path: Path) -> None:
+    text = (Path(nmt_core.recipes.__file__).parent / f"{name}.yaml").read_text(encoding="utf-8")
+    copied = re.sub(r"^( *)# ?( *)(clean:$|in_domain: |scores: )", r"\1\2\3", text, flags=re.MULTILINE)
+    (tmp_path / "mine.yaml").write_text(copied, encoding="utf-8")
+    selecting, published = load_recipe(str(tmp_path / "mine.yaml")), load_recipe(name)
+    assert published.clean.scores == () and published.clean.in_domain == ""
+    assert [rule.scorer for rule in selecting.clean.scores] == [CROSS_ENTROPY_DIFFERENCE]
+    assert selecting.clean.in_domain in {corpus.name for corpus in selecting.corpus.train}
+    asked = {"scores": selecting.clean.scores, "in_domain": selecting.clean.in_domain}
+    assert selecting.clean == published.clean.model_copy(update=asked), "nothing else is selected"

@@ -321,7 +321,7 @@ def test_a_configuration_survives_json(train: dict[str, Any], clean: dict[str, A
     # Bounds that hold between options have tests of their own.
     fitting = train | {"max_tokens": 25_000, "max_tokens_per_pass": 25_000, "micro_batch_tokens": 1_024}
     fitting |= {"keep_checkpoints": 5, "optimizer": "adamw", "stop_on": "dev_loss", "keep_best": 0}
-    fitting |= {"start_optimizer": "fresh", "bptt_steps": 0, "int8_aware_from": 0}
+    fitting |= {"start_optimizer": "fresh", "bptt_steps": 0, "int8_aware_from": 0, "new_rows_first": 0}
     search |= {"n_best": 1, "min_length": 0, "shortlist": "never", "rerank": "none", "candidates": 0}
     clean |= {"min_words": 1, "min_characters": 1, "short_ngram_words": 3, "prefer": "first"}
     clean |= {"in_domain": "", "identifier": "", "identifier_model": "", "unicode_form": "NFC"}

@@ -200,12 +200,16 @@ def test_commands_on_the_pages_exist_with_their_options(page: str, line: str) ->
         assert key in OPTIONS, f"{page}: {key}"
 
 
+FILES = (".py", ".md", ".json", ".yaml", ".txt", ".jsonl", ".npz", ".safetensors")
+"""Suffixes of names that are files, although they begin like an option."""
+
+
 @pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in PAGES])
 def test_options_that_a_page_names_exist(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     for name in re.findall(r"`([a-z_]+\.[a-z_]+)(?:: [^`]*)?`", text):
         section = name.partition(".")[0]
-        if section in SECTIONS and not name.endswith((".py", ".md", ".json", ".yaml", ".txt", ".jsonl")):
+        if section in SECTIONS and not name.endswith(FILES):
             assert name in OPTIONS, f"{page}: {name}"
 
 

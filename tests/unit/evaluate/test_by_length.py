@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt_core.config import LanguagesConfig
-from nmt_core.evaluate.by_length import by_length, ranges
+from nmt_core.evaluate.by_length import by_length, ranges, ranges_of_width
 from nmt_core.evaluate.test_sets import TestSet
 from nmt_core.scoring import score
 
@@ -28,6 +28,20 @@ def test_every_sentence_is_in_one_bucket_of_ten_or_more(lengths: list[int]) -> N
 def test_many_sentences_make_buckets_of_about_one_size() -> None:
     lengths = [length for length in range(1, 81) for _ in range(20)]
     assert ranges(lengths) == [(first, first + 9) for first in range(1, 81, 10)]
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=100), st.integers(1, 70))
+def test_every_sentence_is_in_one_bucket_of_the_width(lengths: list[int], width: int) -> None:
+    found = ranges_of_width(lengths, width)
+    assert sum(sum(first <= length <= last for length in lengths) for first, last in found) == len(lengths)
+    for first, last in found:
+        assert first in lengths and last in lengths
+        assert (max(first, 1) - 1) // width == (max(last, 1) - 1) // width
+    assert found == sorted(found)
+
+
+def test_buckets_of_ten_words_are_as_in_the_paper() -> None:
+    assert ranges_of_width([*range(1, 35), 60, 61], 10) == [(1, 10), (11, 20), (21, 30), (31, 34), (60, 60), (61, 61)]
 
 
 def test_the_bleu_of_a_group_is_computed_from_its_sentences() -> None:

@@ -297,3 +297,26 @@ def test_samples_that_can_show_nothing_are_refused() -> None:
 def test_translations_that_cannot_be_had_compare_with_nothing() -> None:
     check = quality_of.not_compared("news", "BLEU", "format 1 is unknown")
     assert not check.passed and "format 1 is unknown" in check.why
+
+
+def test_a_pair_is_won_by_being_better_in_it_if_all_that_concerns_every_pair_has_passed() -> None:
+    def check(pair: str, *, passed: bool = True, is_better: bool = False, champion: float | None = 30.0) -> Check:
+        kind: Any = "quality" if pair else "parity"
+        return Check(
+            kind=kind, name="", pair=pair, champion=champion, is_better=is_better, passed=passed, why="it is so"
+        )
+
+    better, equal, worse = check("en-de", is_better=True), check("de-en"), check("en-fr", passed=False)
+    new = check("fr-en", champion=None)
+    pairs = ("en-de", "de-en", "en-fr", "fr-en")
+    assert gate.pairs_won([better, equal, worse, new, check("")], pairs) == ("en-de", "fr-en")
+    assert gate.pairs_won([better, worse, check("", passed=False)], pairs) == ()
+    assert gate.pairs_won([better, check("en-de", passed=False)], pairs) == (), (
+        "a further test set of the pair is worse"
+    )
+    verdict = gate.decide("three", ("1", "2"), [better, worse], pairs)
+    assert (verdict.promoted, verdict.pairs) == (False, ("en-de",))
+    assert verdict.reason == "becomes champion for en-de, and otherwise stays challenger: it is so"
+    assert gate.decide("three", ("", "2"), [better, worse], pairs).pairs == (), "there is no champion to replace"
+    assert gate.decide("three", ("1", "2"), [better, worse]).pairs == (), "pairs have no champions of their own"
+    assert gate.decide("three", ("1", "2"), [better, equal], pairs).pairs == (), "it becomes champion for all"

@@ -52,6 +52,15 @@ page.onload = () => {{
   choose('[data-grid="cross"] .layer', 0);
   choose('[data-grid="cross"] .head', 2);
   const after = shares();
+  const colours = () => [...inside.querySelectorAll('[data-heat="0"] image')].map((one) => one.getAttribute("href"));
+  const ofFirstHead = colours();
+  choose('[data-heat="0"] .head', 1);
+  const ofSecondHead = colours();
+  const queries = inside.querySelectorAll('[data-heat="0"] image')[1];
+  if (queries) {{
+    const box = queries.getBoundingClientRect();
+    queries.dispatchEvent(new PointerEvent("pointermove", {{ clientX: box.right - 1, clientY: box.top + 1 }}));
+  }}
   const blank = [...inside.querySelectorAll("canvas")].filter((canvas) =>
     !canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0));
   const wide = [...inside.querySelectorAll("main *")].filter((one) =>
@@ -66,6 +75,9 @@ page.onload = () => {{
     maps: [...inside.querySelectorAll("svg.map, svg.mask")].map((svg) => svg.querySelectorAll("rect").length),
     changed: JSON.stringify(before) !== JSON.stringify(after),
     pressed: inside.querySelectorAll('[data-grid="cross"] [aria-pressed="true"]').length,
+    pictures: inside.querySelectorAll("[data-heat] image").length,
+    redrawn: ofFirstHead.map((one, number) => one !== ofSecondHead[number]),
+    read: inside.querySelector("[data-heat] .said")?.textContent,
     seen: getComputedStyle(inside.body).backgroundColor,
   }});
 }};
@@ -110,6 +122,14 @@ def test_the_page_is_drawn_and_fits(width: int, folder: Path) -> None:
     assert found["canvases"] > 20 and found["blank"] == 0
     assert len(found["maps"]) == 5 and min(found["maps"]) > 9
     assert found["changed"] and found["pressed"] == 1
+    assert found["pictures"] == 30
+    of_heads = 1, 2, 3, 4, 5, 7, 8  # queries, keys, values, scores, the weights and the sums; nothing is masked here
+    assert [number for number, is_redrawn in enumerate(found["redrawn"]) if is_redrawn] == [
+        *of_heads[:5],
+        6,
+        *of_heads[5:],
+    ]
+    assert re.fullmatch(r"Queries Q, .*, component \d+: ≈ −?\d.*", found["read"])
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed: `apt-get install chromium`")

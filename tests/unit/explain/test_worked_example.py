@@ -1,5 +1,7 @@
-"""Matrices of a very small model as numbers, against the formulas in numpy."""
+"""Matrices of the first layers: of a very small model as numbers, against the formulas in numpy, and as heat maps."""
 
+import base64
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -121,10 +123,56 @@ def test_the_page_has_the_numbers_in_their_order(worked: tuple[Transformer, Expl
     assert f"{explanation.worked['logits'][0, best.id]:.2f}" in text
 
 
-def test_a_larger_model_has_no_numbers(tiny_bundle: Path) -> None:
-    explanation = explain(tiny_bundle, LINE, SEARCH)
-    assert explanation.worked is None
-    assert 'id="numbers"' not in page(explanation, "larger")
+@pytest.fixture(scope="module")
+def larger(tiny_bundle: Path) -> Explanation:
+    return explain(tiny_bundle, LINE, SEARCH)
+
+
+def heat_maps_of(text: str) -> list[list[dict[str, Any]]]:
+    [found] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    groups: list[list[dict[str, Any]]] = json.loads(found)["heat_maps"]
+    return groups
+
+
+def numbers_of(heat_map: dict[str, Any]) -> Floats:
+    """Return the numbers [H, L, N] that a heat map shows, to the nearest level."""
+    levels = np.frombuffer(base64.b64decode(heat_map["levels"]), dtype=np.int8)
+    shaped = levels.reshape(heat_map["heads"], len(heat_map["rows"]), heat_map["width"])
+    return np.where(shaped == -128, -np.inf, shaped / 127 * np.array(heat_map["greatest"])[:, None, None])
+
+
+def test_a_larger_model_has_heat_maps_of_the_same_matrices(larger: Explanation) -> None:
+    worked, text = larger.worked, page(larger, "larger")
+    assert worked is not None
+    groups = heat_maps_of(text)
+    assert [len(group) for group in groups] == [17, 13]  # post-norm: nothing is normalised before attention
+    names = [name for name in worked if name not in ("encoder_entered", "decoder_entered", "logits")]
+    maps = [heat_map for group in groups for heat_map in group]
+    for name, heat_map in zip(names, maps, strict=True):
+        expected = worked[name] if worked[name].ndim == 3 else worked[name][None]
+        expected = expected[:, : len(heat_map["rows"]), : heat_map["width"]]
+        shown = numbers_of(heat_map)
+        assert (np.isneginf(shown) == np.isneginf(expected)).all(), name
+        near = max(heat_map["greatest"]) / 254 + 1e-6
+        np.testing.assert_allclose(shown[np.isfinite(shown)], expected[np.isfinite(shown)], atol=near, err_msg=name)
+    assert np.isneginf(numbers_of(maps[names.index("decoder_masked")])).sum() > 0
+    assert set(maps[names.index("encoder_weights")]["greatest"]) == {1}
+    assert maps[names.index("encoder_scores")]["columns"] == [token.piece for token in larger.source]
+    assert '<table class="numbers"><caption>Largest logits' in text and text.count('class="numbers"') == 1
+
+
+def test_heat_maps_show_the_attention_that_the_page_shows_elsewhere(larger: Explanation) -> None:
+    """Another graph computes the weights of all layers."""
+    assert larger.worked is not None
+    for name in ("encoder", "decoder"):
+        weights_NHLL = getattr(larger.maps, f"{name}_attention")
+        np.testing.assert_allclose(larger.worked[f"{name}_weights"], weights_NHLL[0], atol=1e-5)
+
+
+def test_a_small_model_has_no_heat_maps(worked: tuple[Transformer, Explanation, Path]) -> None:
+    text = page(worked[1], "small")
+    assert heat_maps_of(text) == []
+    assert 'id="matrices"' in text and 'class="heat"' not in text
 
 
 def test_so_small_a_model_passes_the_gate(worked: tuple[Transformer, Explanation, Path]) -> None:

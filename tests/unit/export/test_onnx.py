@@ -47,7 +47,7 @@ from nmt_core.translator import Translator
 PRE_NORM = ModelConfig(d_model=32, d_ff=48, num_heads=2, encoder_layers=1, decoder_layers=3, norm="pre")
 SMALLEST = ModelConfig(d_model=8, d_ff=8, num_heads=2, encoder_layers=1, decoder_layers=1)
 ONE_LAYER = ModelConfig(d_model=32, d_ff=48, num_heads=2, encoder_layers=1, decoder_layers=1)
-VIEWS = ("attention.onnx", "alignment.onnx")
+VIEWS = ("attention.onnx", "alignment.onnx", "worked.onnx")
 SOURCES = [np.random.default_rng(seed).integers(4, 100, 3 + seed % 9).tolist() for seed in range(40)]
 LINES = ["the cat sees a dog.", "a big house", "now", "the dog runs to it and sees a small cat", "나는 학생 이다"]
 

@@ -63,3 +63,20 @@ def test_states_in_bf16_have_a_loss_in_fp32() -> None:
     rough = smoothed_cross_entropy(states.bfloat16(), output, target, 0.1)
     assert rough[0].dtype == torch.float32
     assert float(rough[0]) == pytest.approx(float(exact[0]), rel=0.02)
+
+
+def test_a_bias_of_the_output_counts_and_learns() -> None:
+    states, output, target = tensors(300, 6, 20, seed=3)
+    bias = torch.randn(20, generator=torch.Generator().manual_seed(4))
+    fast = states.clone().requires_grad_(), output.clone().requires_grad_(), bias.clone().requires_grad_()
+    slow = states.double().requires_grad_(), output.double().requires_grad_(), bias.double().requires_grad_()
+    found = smoothed_cross_entropy(*fast[:2], target, 0.1, bias_V=fast[2])
+    one = torch.ones(300, 1, dtype=torch.float64)
+    with_bias = torch.cat([slow[0], one], dim=1), torch.cat([slow[1], slow[2][:, None]], dim=1)
+    expected = direct(*with_bias, target, 0.1)
+    torch.testing.assert_close(found[0].double(), expected[0], rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(found[1].double(), expected[1], rtol=1e-5, atol=1e-4)
+    found[0].backward()
+    expected[0].backward()
+    for mine, theirs in zip(fast, slow, strict=True):
+        torch.testing.assert_close(mine.grad.double(), theirs.grad, rtol=1e-4, atol=1e-4)

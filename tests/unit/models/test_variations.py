@@ -94,7 +94,7 @@ def gelu(x: Tensor) -> Tensor:
     return x * 0.5 * (1 + torch.erf(x / math.sqrt(2)))
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swish", "swiglu"])
 def test_the_inner_layer_is_activated_as_published(activation: str) -> None:
     torch.manual_seed(1)
     layer = FeedForward(small(activation=activation))
@@ -104,6 +104,7 @@ def test_the_inner_layer_is_activated_as_published(activation: str) -> None:
     expected = {
         "relu": lambda: inner.clamp(min=0),
         "gelu": lambda: gelu(inner),
+        "swish": lambda: swish(inner),
         "swiglu": lambda: swish(inner[:, :24]) * inner[:, 24:],
     }[activation]()
     torch.testing.assert_close(layer(x_M), expected @ layer.outer.weight.t() + layer.outer.bias)

@@ -183,6 +183,24 @@ def test_a_teacher_of_the_wrong_direction_is_refused_before_it_works(
         run_until(recipe([part("target_monolingual", tiny_bundle)]))
 
 
+def test_a_model_for_many_pairs_teaches_the_pair_of_the_recipe(
+    recipe: Recipe, run_until: Run, tiny_bundle: Path, into_many: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Its token decides what it writes, so the translations differ from those into its other language."""
+    many = into_many(tiny_bundle, tmp_path / "many", "source", ["en-ko", "ko-en"])
+    made = run_until(recipe([part("target_monolingual", many)]))
+    text = text_of(made["synthesise"], corpus="made")
+    translator = Translator.load(many, SearchConfig.model_validate(QUICK))
+    korean = text["target"].to_list()
+    assert korean
+    expected, other = ([one.text for one in translator.translate(korean, to=pair)] for pair in ("ko-en", "en-ko"))
+    assert text["source"].to_list() == expected != other
+
+    wrong = into_many(tiny_bundle, tmp_path / "wrong", "source", ["en-ko", "en-de"])
+    with raises(ConfigError, "synthesis.parts.0.teachers", "was trained on en-ko, en-de, but the part needs ko-en"):
+        run_until(recipe([part("target_monolingual", wrong)]))
+
+
 def test_the_stage_alone_has_no_model_of_the_other_direction(recipe: Recipe, run_until: Run) -> None:
     with raises(ConfigError, "synthesis.parts.0.teachers=reverse", "only a run of the whole recipe", "or name a model"):
         run_until(recipe([part("target_monolingual", Path("reverse"))]))

@@ -46,6 +46,10 @@ def nmt(zygote: forked.Zygote, tmp_path: Path) -> Nmt:
         (("translate", "--model", "nowhere"), "model 'nowhere': no such folder"),
         (("report",), "run 'latest' in"),
         (("explain", "nowhere", "now"), "model 'nowhere': no such folder"),
+        (
+            ("import", "nowhere", "--to", "out", "--text", "dev.en"),
+            "nowhere: no such file or folder: nothing is fetched",
+        ),
         (("deploy", "nowhere.yaml", "--dry-run"), "recipe nowhere.yaml: cannot be read"),
     ],
 )

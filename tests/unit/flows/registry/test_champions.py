@@ -9,7 +9,7 @@ import pytest
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.tracking import MlflowClient
 
-from flows.registry.champions import CHALLENGER, CHAMPION, Author, Champions
+from flows.registry.champions import CHALLENGER, CHAMPION, Author, Champions, alias_of
 from flows.registry.manual import history_of, names, promote_by_hand, roll_back_by_hand
 from flows.settings import Settings
 from nmt_core.errors import ConfigError, ModelError
@@ -100,6 +100,39 @@ def test_rollbacks_go_back_one_champion_after_the_other(champions: Champions, ad
     with pytest.raises(ModelError, match="version 2 has no previous champion"):
         champions.roll_back(HAND)
     assert current(champions) == "2"
+
+
+def of_pairs(champions: Champions) -> dict[str, str]:
+    versions = {pair: champions.with_alias(alias_of(pair)) for pair in champions.pairs}
+    return {pair: str(version.version) for pair, version in versions.items() if version}
+
+
+def test_pairs_of_languages_have_champions_of_their_own(
+    champions: Champions, add: Callable[..., ModelVersion], settings: Settings
+) -> None:
+    for name in "abc":
+        add(export=name)
+    champions.promote("1", GATE, "", pairs={"en-de": "", "de-en": ""})
+    assert champions.promote("2", GATE, "1", pair="en-de")
+    assert not champions.promote("3", GATE, "1", pair="en-de"), "it was compared with another one"
+    assert not champions.promote("3", GATE, "1", pairs={"en-de": "1", "de-en": "1"})
+    assert (current(champions), of_pairs(champions)) == ("1", {"de-en": "1", "en-de": "2"})
+
+    assert champions.promote("3", GATE, "1", pairs={"en-de": "2", "de-en": "1"})
+    assert (current(champions), of_pairs(champions)) == ("3", {"de-en": "3", "en-de": "3"})
+    champions.roll_back(HAND)
+    assert (current(champions), of_pairs(champions)) == ("1", {"de-en": "1", "en-de": "2"}), "each has its own again"
+    assert "rolled back: version 3 -> 2 for en-de" in str(champions.history()[-1])
+
+    with pytest.raises(ModelError, match="has no champion of its own for en-fr, only de-en, en-de have one"):
+        promote_by_hand("test", "2", HAND, settings, pair="en-fr")
+    with pytest.raises(ModelError, match="version 3 is the model that was rolled back"):
+        promote_by_hand("test", "3", HAND, settings, pair="de-en")
+    said = promote_by_hand("test", "2", HAND, settings, pair="de-en")
+    assert said == "test version 2 is champion for de-en now, in place of version 1"
+    assert roll_back_by_hand("test", HAND, settings, "de-en").startswith("test version 1 is champion for de-en again")
+    assert promote_by_hand("test", "1", HAND, settings) == "test version 1 is champion now"
+    assert of_pairs(champions) == {"de-en": "1", "en-de": "1"}, "a promotion for all pairs is one for each"
 
 
 def test_a_deleted_or_rolled_back_predecessor_is_passed_over(

@@ -37,8 +37,13 @@ def make(store: Store) -> Make:
         folder = store.partial(stage, fingerprint)
         folder.mkdir(parents=True)
         if stage == "split":
-            polars.DataFrame({"source": [report], "target": ["b"]}).write_parquet(folder / "news.parquet")
-            (folder / "splits.json").write_text('{"dev": "dev.parquet", "tests": {"news": "news.parquet"}}')
+            sets = report if isinstance(report, dict) else {"news": ("", report, "b")}
+            for name, (_, source, target) in sets.items():
+                pairs = {"source": [source], "target": [target]}
+                polars.DataFrame(pairs).write_parquet(folder / f"{name}.parquet")
+            content = {"dev": "dev.parquet", "tests": {name: f"{name}.parquet" for name in sets}}
+            content["pairs"] = {name: pair for name, (pair, *_) in sets.items() if pair}
+            (folder / "splits.json").write_text(json.dumps(content))
             report = {"held_out": {"test/news": 2}}
         (folder / REPORT).write_text(json.dumps(report or {}))
         manifest = Manifest(
@@ -118,6 +123,30 @@ def test_nor_what_that_one_started_from(store: Store, ancestor: Callable[..., Ar
     second = ancestor(3, "a sentence", started_from=first.short)
     found = unknown(CONFIG, candidate(store, 1, second.short), store)
     assert found.startswith(f"training started from {first.short}")
+
+
+@pytest.mark.parametrize(
+    ("new", "why"),
+    [
+        (("en-cs", "a house", "dům"), ""),  # its English is held out, and there was no Czech
+        (("cs-en", "dům", "a house"), ""),
+        (("en-cs", "a garden", "zahrada"), "did not hold out the test set new"),
+        (("cs-pl", "zahrada", "ogród"), ""),
+        (("en-de", "a house", "ein Heim"), "did not hold out the test set new"),  # there was German
+        (("", "a house", "dům"), "did not hold out the test set new"),  # its languages are unknown
+    ],
+)
+def test_a_test_set_of_an_added_language_was_not_seen_if_its_other_side_was_held_out(
+    store: Store, make: Make, new: tuple[str, str, str], why: str
+) -> None:
+    known = {"old": ("en-de", "a house", "ein Haus")}
+    config = {"clean": {"decontaminate": True}, "languages": {"pairs": ["en-de", "de-en"]}}
+    split = make("split", 2, None, known, clean=make("clean", 2, config))
+    weights = make("average", 2, None, None, train=make("train", 2, None, {}, split=split))
+    make("split", 1, None, known | {"new": new}, clean=make("clean", 1, config))
+    found = unknown(CONFIG, candidate(store, 1, weights.short), store)
+    assert why in found
+    assert bool(found) == bool(why)
 
 
 TEACHERS: dict[str, Any] = {"name": "made", "text": "parallel_source", "teachers": "export/0123"}

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from flows.registry.champions import Author, Champions
+from flows.registry.manual import roll_back_by_hand
+from flows.registry.models import resolve
 from nmt_core.evaluate.verdict import Check
 from nmt_core.export import speed
 from nmt_core.store.artifacts import Artifact
@@ -15,6 +18,7 @@ from nmt_core.translator import Translator
 PAIRS = {"news-en-ko": "en-ko", "news-ko-en": "ko-en"}
 THERE, BACK = PAIRS
 UNSEEN = "unseen-ko-en"
+HAND = Author(by="hand", why="it swears", who="me@here")
 
 
 @pytest.fixture(autouse=True)
@@ -92,3 +96,41 @@ def test_a_pair_that_the_champion_lacks_is_not_compared(
     assert checks[BACK].champion is None
     assert checks[BACK].passed
     assert "champion" in model.aliases, model.verdict
+
+
+@pytest.mark.cpu(25)
+def test_a_pair_that_gets_better_has_a_champion_of_its_own(registry: Any, many: tuple[Path, Path]) -> None:
+    """The aliases follow verdicts and rollbacks, and each pair is compared with its own champion."""
+    old, new = many
+    config = registry.config(languages={"pairs": list(PAIRS.values())}, registry={"champion": "pair"})
+    texts = {name: references(registry, old, pair) for name, pair in PAIRS.items()}
+    registry.register(registry.candidate(config, old, split(registry, **texts)), config)
+    assert aliases(registry) == {"champion": "1", "champion-en-ko": "1", "champion-ko-en": "1", "challenger": "1"}
+
+    sets = {THERE: references(registry, new, "en-ko"), BACK: texts[BACK]}
+    parted = registry.register(registry.candidate(config, new, split(registry, **sets)), config)
+    assert (parted.gate.promoted, parted.gate.pairs) == (False, ("en-ko",))
+    assert parted.verdict.startswith(
+        "becomes champion for en-ko, and otherwise stays challenger: chrF of news-ko-en is"
+    )
+    assert aliases(registry) == {"champion": "1", "champion-en-ko": "2", "champion-ko-en": "1", "challenger": "2"}
+    assert resolve("models:/test@champion-en-ko", registry.settings) == "models:/test/2"
+
+    champions = Champions(registry.client, "test", registry.settings)
+    again = config.model_copy(update={"evaluate": config.evaluate.model_copy(update={"samples": 1})})
+    third = registry.register(registry.candidate(again, old, split(registry, **sets)), again)
+    checks = quality(third)
+    assert (checks[THERE].passed, checks[THERE].champion) == (False, 100), "compared with version 2, whose text it is"
+    assert (checks[BACK].passed, checks[BACK].champion) == (True, 100), "compared with version 1, which is the same"
+    assert third.gate.pairs == ()
+
+    roll_back_by_hand("test", HAND, registry.settings, "en-ko")
+    assert aliases(registry)["champion-en-ko"] == "1"
+    assert champions.history()[-1].pair == "en-ko"
+    once_more = registry.register(registry.candidate(config, new, split(registry, **sets)), config)
+    assert once_more.gate.pairs == () and [one.kind for one in once_more.gate.failed].count("history") == 1
+    assert aliases(registry)["champion-en-ko"] == "1", "the gate never promotes it again"
+
+
+def aliases(registry: Any) -> dict[str, str]:
+    return {alias: str(number) for alias, number in registry.client.get_registered_model("test").aliases.items()}
