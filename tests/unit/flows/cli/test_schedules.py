@@ -90,9 +90,9 @@ def test_a_worker_begins_without_a_server_as_well(
 ) -> None:
     from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-    late_runs.main()
+    late_runs.main([])
     assert capsys.readouterr().err == ""
     away = {PREFECT_API_URL: f"http://127.0.0.1:{free_port}/api", PREFECT_CLIENT_MAX_RETRIES: 0}
     with temporary_settings(away):
-        late_runs.main()
+        late_runs.main([])
     assert "late runs are not skipped: " in capsys.readouterr().err
