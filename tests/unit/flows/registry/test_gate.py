@@ -330,13 +330,13 @@ def test_a_champion_that_changes_while_it_is_compared_is_compared_anew(
     class Busy(Champions):
         """Just before the first promotion, another process makes version 3 the champion."""
 
-        def promote(self, version: str, author: Author, expected: str | None = None) -> bool:
+        def promote(self, version: str, author: Author, expected: str | None = None, **options: Any) -> bool:
             compared.append(expected or "")
             if len(compared) == 1:
                 super().promote("3", HAND)
-            return super().promote(version, author, expected)
+            return super().promote(version, author, expected, **options)
 
-        def taken_back(self, version: Any) -> None:
+        def taken_back(self, version: Any, pair: str = "") -> None:
             """Version 2 was rolled back, and may return here."""
 
     version = registry.client.get_model_version("test", registered.version)
