@@ -47,7 +47,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compare_joined import joined_text
+from compare_joined import corpus_of, write_joined
 from compare_tables import BASE, TABLE_3, averages, beside_the_paper
 
 from flows.comparison.table import ComparedRecipe, markdown
@@ -83,6 +83,8 @@ class Experiment:
     """Trainings of each row, unless the command line says otherwise."""
     further: Callable[[Sequence[ComparedRecipe]], list[str]] = field(default=lambda table: [])
     """Lines of a table of its own."""
+    prepare: Callable[[], None] = field(default=lambda: None)
+    """Writes what the recipes read."""
 
 
 def context(arguments: argparse.Namespace) -> Experiment:
@@ -103,9 +105,9 @@ def context(arguments: argparse.Namespace) -> Experiment:
 def figure2(arguments: argparse.Namespace) -> Experiment:
     """Fixed context against attention, by the longest sentence in training and in the test."""
     updates = arguments.updates or 20_000
-    text = joined_text(arguments.text.absolute(), arguments.home.absolute() / "joined", ("en", "de"))
+    joined = arguments.home.absolute() / "joined"
     of_all = [
-        f"corpus={json.dumps(text)}",  # JSON is YAML
+        f"corpus={json.dumps(corpus_of(joined))}",  # JSON is YAML
         *length(updates),
         *averaged(5),
         *_REGULARISED,
@@ -121,7 +123,7 @@ def figure2(arguments: argparse.Namespace) -> Experiment:
         "As in the paper, the model with one vector of fixed length is RNNencdec and the one with attention RNNsearch. "
         "Each row says how many words a training sentence has at most."
     )
-    return Experiment(rows, of_all, caption)
+    return Experiment(rows, of_all, caption, prepare=lambda: write_joined(arguments.text, joined))
 
 
 def table3(arguments: argparse.Namespace) -> Experiment:
@@ -232,6 +234,7 @@ def main() -> None:
     """Run one experiment, and print its tables."""
     arguments = _arguments()
     experiment = EXPERIMENTS[arguments.experiment](arguments)
+    experiment.prepare()
     command = [sys.executable, "-c", "from flows.cli.app import main; main()", "compare", *experiment.rows, "--json"]
     command += ["--seeds", str(arguments.seeds or experiment.seeds)]
     command += [part for change in (*experiment.of_all, *arguments.overrides) for part in ("--set", change)]

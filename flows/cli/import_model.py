@@ -78,7 +78,7 @@ def _print(done: "Imported", *, has_references: bool) -> None:
         *done.costs,
     ]
     for row in rows:
-        console.print(row, soft_wrap=True, markup=False, highlight=False)
+        console.print(row, soft_wrap=True)
 
 
 import_model.__name__ = "import"  # a word of Python, so no function can be defined by this name

@@ -72,6 +72,7 @@ MANY = frozenset(
         "learn.py: {len(self.sample):,} pairs",
         "artifacts.py: {len(matches)} artifacts",
         "hugging_face.py: {len(files)} files",
+        "marian.py: {len(listed)} files",
         "closing.py: {len(summary.stages)} stages",
         "app.py: {len(request.lines):,} lines",
         "installation.py: {len(flows)} deployments",

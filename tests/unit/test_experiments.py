@@ -1,6 +1,7 @@
 """The experiments of the benchmarks: every row can run, and rows differ only in what is compared."""
 
 import argparse
+import gzip
 import random
 import sys
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from nmt_core.train.schedule import learning_rate
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from compare import EXPERIMENTS, Experiment, schedule
+from compare_joined import corpus_of, write_joined
 from compare_tables import BASE, TABLE_3, averages, beside_the_paper
 
 KOREAN = ("char", "word", "bpe", "unigram", "morphemes")
@@ -37,6 +39,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def experiment(name: str, **options: Any) -> Experiment:
     defaults = {"updates": None, "recipe": "multi30k-en-de", "rows": [*"ACDE"], "text": Path("text"), "pieces": 8_000}
+    defaults["home"] = Path("home")
     return EXPERIMENTS[name](argparse.Namespace(**defaults | options))
 
 
@@ -52,6 +55,20 @@ def test_every_row_is_a_recipe(name: str, updates: int | None) -> None:
         train = config.train
         assert train.max_updates // train.checkpoint_every >= train.keep_checkpoints
         assert config.average.strategy != "last" or config.average.checkpoints <= train.keep_checkpoints
+
+
+def test_neighbours_are_joined_alike_on_both_sides(tmp_path: Path) -> None:
+    for part in ("train", "dev", "test_2016"):
+        for code in ("en", "de"):
+            lines = "".join(f"{code}{number}\n" for number in range(7))
+            (tmp_path / f"{part}.{code}.gz").write_bytes(gzip.compress(lines.encode()))
+    write_joined(tmp_path, tmp_path / "out")
+    [test] = corpus_of(tmp_path / "out")["test"]
+    source = Path(test["source"]).read_text().splitlines()
+    assert source[:7] == [f"en{number}" for number in range(7)]
+    assert source[7:] == ["en0 en1", "en2 en3", "en4 en5", "en0 en1 en2", "en3 en4 en5", "en0 en1 en2 en3",
+                          "en0 en1 en2 en3 en4"]  # fmt: skip
+    assert [line.replace("de", "en") for line in Path(test["target"]).read_text().splitlines()] == source
 
 
 def test_rows_of_table_3_match_the_families() -> None:
