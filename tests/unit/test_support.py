@@ -80,6 +80,8 @@ def test_only_files_whose_costs_fit_together_are_chosen(tmp_path: Path, monkeypa
     (tmp_path / "costs.json").write_text('{"a": 2.0, "b": 3.5, "c": 0.0, "d": 1.0}')
     monkeypatch.setattr(reach, "read_costs", functools.partial(costs.read_costs, tmp_path / "costs.json"))
     assert reach.chosen(["a", "b", "c", "d"], seconds=3) == (["a", "c", "d"], 1)
+    (tmp_path / "costs.json").write_text('{"long": 16.0, "short": 14.0}')
+    assert reach.chosen(["long", "short"], seconds=100) == (["short"], 1), "a file runs in one process"
 
 
 def test_the_costs_of_children_match_a_test(tmp_path: Path) -> None:
