@@ -1,9 +1,9 @@
 """Champion of a registered model, and the history of its changes.
 
 The version with the alias `champion` is in production. With `registry.champion=pair`, the alias `champion-en-de` is the
-version in production for one pair of languages. Every change is an event: a tag of the registered model with a
-key of its own, which no other process writes. So no event is overwritten or lost, however many promotions run at once,
-and events outlive the versions that they are about.
+version in production for one pair of languages. Every change is an event: a tag of the registered model with a key of
+its own, which no other process writes. So no event is overwritten or lost, however many promotions run at once, and
+events outlive the versions that they are about.
 
 Guarantees: an event is written before the alias is set, so that a change which a process left unfinished when it died
 is in the history. The champion is always a version that a gate or a person has chosen. Processes that share one home
@@ -41,8 +41,6 @@ _ROLLED_BACK_TAG = "nmt.rolled_back"
 _MADE_BY = ("export", "average")
 """Stages whose fingerprints identify the same model in two versions: by its bundle, or by its weights."""
 _SECONDS_FOR_THE_LOCK = 60
-
-
 _OF_PAIR = f"{CHAMPION}-"
 
 

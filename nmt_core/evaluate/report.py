@@ -198,7 +198,7 @@ def _further(config: PipelineConfig, translator: Translator) -> list[Sample]:
     main = config.languages.pairs[0] if config.languages.pairs else ""
     translations = translator.translate(sources, to=main)
     return [
-        Sample(source=source, reference="", translation=translation.text)
+        Sample(source=source, reference="", translation=translation.text, pair=main)
         for source, translation in zip(sources, translations, strict=True)
     ]
 

@@ -13,7 +13,7 @@ import safetensors.torch
 from pydantic import ValidationError
 from safetensors import SafetensorError
 
-from nmt_core.config import LanguagesConfig, ModelConfig, SearchConfig
+from nmt_core.config import SIDES, LanguagesConfig, ModelConfig, SearchConfig
 from nmt_core.config.language_codes import canonical
 from nmt_core.errors import ConfigError, ModelError
 from nmt_core.importing.foreign import Array, ForeignModel, sinusoids
@@ -136,7 +136,7 @@ def _m2m(folder: Path, described: Mapping[str, Any], languages: tuple[str, str])
         row_of = {text: row + 1 for text, row in rows_of(file).items() if row >= len(_M2M_SPECIAL) - 1}
     row_of |= {text: row for row, text in enumerate(_M2M_SPECIAL) if text not in row_of}
     controls = _languages_of_tokenizer(folder, row_of)
-    pieces = [_language_piece(folder, side, code, controls) for side, code in zip(_SIDES, languages, strict=True)]
+    pieces = [_language_piece(folder, side, code, controls) for side, code in zip(SIDES, languages, strict=True)]
     rows = (described.get(name, value) for name, value in (("pad_token_id", 1), ("decoder_start_token_id", 2)))
     pad, start = rows
     special = SpecialRows(pad, row_of["<unk>"], start, described.get("eos_token_id", 2))
@@ -153,9 +153,6 @@ def _m2m(folder: Path, described: Mapping[str, Any], languages: tuple[str, str])
         starts=starts,
         positions=None,
     )
-
-
-_SIDES = ("source", "target")
 
 
 def _model(
@@ -257,7 +254,7 @@ def _search(folder: Path, described: Mapping[str, Any], config: ModelConfig) -> 
 def reading(source: Vocabulary, target: Vocabulary) -> Pretokenizers:
     """Return what both sides read as the tokenizer of Marian's models reads it."""
     sides = (SideConfig(foreign_characters=one.foreign_characters) for one in (source, target))
-    return Pretokenizers(**dict(zip(_SIDES, sides, strict=True)))
+    return Pretokenizers(**dict(zip(SIDES, sides, strict=True)))
 
 
 def read_tensors(folder: Path) -> dict[str, Array]:

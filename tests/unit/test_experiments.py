@@ -38,8 +38,14 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def experiment(name: str, **options: Any) -> Experiment:
-    defaults = {"updates": None, "recipe": "multi30k-en-de", "rows": [*"ACDE"], "text": Path("text"), "pieces": 8_000}
-    defaults["home"] = Path("home")
+    defaults = {
+        "updates": None,
+        "recipe": "multi30k-en-de",
+        "rows": [*"ACDE"],
+        "text": Path("text"),
+        "pieces": 8_000,
+        "home": Path("home"),
+    }
     return EXPERIMENTS[name](argparse.Namespace(**defaults | options))
 
 

@@ -40,6 +40,7 @@ def test_one_model_learns_to_write_the_language_that_its_token_names(
     report = made["evaluate"].report()
     scores = {(one["test_set"], one["metric"]): one["score"] for one in report["scores"]}
     assert {name for name, _ in scores} == {"toy-en-ko", "toy-ko-en"}
+    assert {sample["pair"] for sample in report["samples"]} == {"en-ko", "ko-en"}, "evaluate.sentences are of the first"
     assert made["export"].report()["identical_beams"] == made["export"].report()["compared_sentences"]
     assert read_bundle(made["export"].path).languages.pairs == ("en-ko", "ko-en")
 
