@@ -93,7 +93,7 @@ def _synthetic(run: Run) -> list[Block]:
     rows = [
         [
             part["part"],
-            _words(part["text"]),
+            ", ".join(filter(None, (_words(part["text"]), part.get("pair")))),
             ", ".join(part["teachers"]),
             f"{part['translated']:,}",
             _most_frequent(report["dropped_by_part"], part["part"]),

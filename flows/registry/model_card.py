@@ -137,11 +137,8 @@ def _data(config: PipelineConfig, candidate: Candidate) -> list[_Section]:
 def _translated(config: PipelineConfig, index: CorpusIndex) -> list[StoredCorpus]:
     """Return the monolingual corpora that teachers translated."""
     parts = [part for part in config.synthesis.parts if part.text != "parallel_source"]
-    return [
-        corpus
-        for corpus in index.of_role(MONOLINGUAL)
-        if any(corpus.side == part.side and corpus.name in (part.corpora or {corpus.name}) for part in parts)
-    ]
+    taken = {name for part in parts for name in part.corpora or config.text_of(part)}
+    return [corpus for corpus in index.of_role(MONOLINGUAL) if corpus.name in taken]
 
 
 def _licence_of(corpus: StoredCorpus, download: Artifact) -> str:

@@ -1,7 +1,7 @@
 """Run the stage `augment`: changed copies of training pairs join the training text.
 
-Which pairs are copied, and how each is changed, depends on the seed and on the place of the pair in its corpus. It does
-not depend on shards, workers or processes.
+Which pairs are copied, and how each is changed, depends on the seed and on the place of the pair in its corpus, and on
+the pair of languages if there are many. It does not depend on shards, workers or processes.
 """
 
 import random
@@ -19,8 +19,8 @@ from nmt_core.config import SIDES, AugmentedPart, CleanConfig, LanguagesConfig, 
 from nmt_core.corpus import mix, normalize
 from nmt_core.corpus.clean import TRAIN_FILES
 from nmt_core.corpus.held_out import decontaminate
-from nmt_core.corpus.joining import FROM, Joined, JoinedReport, MadeFiles, join, leaks, link_text, originals
-from nmt_core.corpus.shard import DROPPED_COLUMNS, ROW_GROUP_PAIRS, TRAIN_COLUMNS
+from nmt_core.corpus.joining import FROM, Joined, JoinedReport, MadeFiles, in_pairs, join, leaks, link_text, originals
+from nmt_core.corpus.shard import DROPPED_COLUMNS, ROW_GROUP_PAIRS, train_columns
 from nmt_core.errors import StageError
 from nmt_core.spelling import Spelling
 from nmt_core.stages.stage import Inputs, Job, require_sum
@@ -192,51 +192,68 @@ def _tasks(
 
 def change_shard(task: ShardTask) -> Changed:
     """Write the changed copies of a shard, and the copies that are dropped, each with its reason."""
-    text = storage.read(task.text, TRAIN_COLUMNS).with_row_index("row", task.first + 1)
+    columns = train_columns(task.languages)
+    text = storage.read(task.text, columns).with_row_index("row", task.first + 1)
     rows = originals(text, task.mix)
     if task.part.corpora:
         rows = rows.filter(pl.col("corpus").is_in(task.part.corpora))
-    draw = normalize.hashed(pl.format("{}\t{}\t{}\t{}", pl.lit(task.seed), pl.lit(task.part.name), "corpus", "line"))
-    rows = rows.with_columns(draw=draw)
+    if task.part.pairs:
+        rows = rows.filter(pl.col("pair").is_in(task.part.pairs))
+    place = ("corpus", "line", *(["pair"] if task.languages.pairs else []))
+    drawn_by = [pl.lit(task.seed), pl.lit(task.part.name), *map(pl.col, place)]
+    rows = rows.with_columns(draw=normalize.hashed(pl.format("\t".join("{}" for _ in drawn_by), *drawn_by)))
+    parts = [_judged(task, own, languages) for languages, own in in_pairs(rows, task.languages)]
+    copies = pl.concat(parts) if parts else _judged(task, rows, task.languages)
+    kept, dropped = copies.filter(pl.col("reason").is_null()), copies.filter(pl.col("reason").is_not_null())
+    storage.write(kept.select(*columns, *FROM), task.kept, row_group_pairs=ROW_GROUP_PAIRS)
+    storage.write(dropped.select(DROPPED_COLUMNS), task.dropped, row_group_pairs=ROW_GROUP_PAIRS)
+    samples = kept.head(_SAMPLES).select(part="corpus", source="source", target="target", before="source_before")
+    return Changed(
+        copied=copies.height,
+        dropped=Counter(dict(dropped["reason"].value_counts(name="count").iter_rows())),
+        leaked=Counter(dropped["value"].drop_nulls().to_list()),
+        samples=[Sample.model_validate(sample) for sample in samples.to_dicts()],
+    )
+
+
+def _judged(task: ShardTask, rows: pl.DataFrame, languages: LanguagesConfig) -> pl.DataFrame:
+    """Return the changed copies of the pairs that are drawn, with the reason why a copy is dropped, or null.
+
+    Args:
+        task: shard and part.
+        rows: pairs in these languages, with their draws.
+        languages: source and target language of the pairs.
+    """
     limit = pl.lit(min(2**64 - 1, int(task.part.share * 2**64)), pl.UInt64)
     chosen = rows.select((pl.col("draw") <= limit).arg_true()).to_series()
-    copies = rows[chosen].with_columns(_copied(task, rows, chosen.to_list()))
-    names = (task.languages.source, task.languages.target)
+    codes = (languages.source, languages.target)
+    copies = rows[chosen].with_columns(_copied(task.part, rows, chosen.to_list(), codes))
     copies = copies.with_columns(
         normalize.normalised(pl.col(side), *Spelling.of(task.rules, code))
-        for side, code in zip(SIDES, names, strict=True)
+        for side, code in zip(SIDES, codes, strict=True)
     ).rename({"corpus": FROM[0], "line": FROM[1], "row": "line"})
     copies = copies.with_columns(corpus=pl.lit(task.part.name), line=pl.col("line").cast(pl.Int64))
     is_same = pl.all_horizontal(pl.col(side) == pl.col(f"{side}_before") for side in SIDES)
     is_empty = pl.any_horizontal(pl.col(side) == "" for side in SIDES)
     unchanged, changed = copies.filter(is_same | is_empty), copies.filter(~(is_same | is_empty))
-    leaked = leaks(changed, task.split, task.rules, task.languages)
-    kept = changed.filter(leaked.is_null())
-    reasons = [
-        unchanged.with_columns(reason=pl.lit(UNCHANGED), value=pl.lit(None, pl.String)),
-        changed.with_columns(reason=pl.lit(decontaminate.REASON), value=leaked).filter(leaked.is_not_null()),
-    ]
-    dropped = pl.concat([part.select(DROPPED_COLUMNS) for part in reasons])
-    storage.write(kept.select(*TRAIN_COLUMNS, *FROM), task.kept, row_group_pairs=ROW_GROUP_PAIRS)
-    storage.write(dropped, task.dropped, row_group_pairs=ROW_GROUP_PAIRS)
-    samples = kept.head(_SAMPLES).select(part="corpus", source="source", target="target", before="source_before")
-    return Changed(
-        copied=copies.height,
-        dropped=Counter(dict(dropped["reason"].value_counts(name="count").iter_rows())),
-        leaked=Counter(leaked.drop_nulls().to_list()),
-        samples=[Sample.model_validate(sample) for sample in samples.to_dicts()],
+    leaked = leaks(changed, task.split, task.rules, languages)
+    reason = pl.when(leaked.is_not_null()).then(pl.lit(decontaminate.REASON))
+    return pl.concat(
+        [
+            unchanged.with_columns(reason=pl.lit(UNCHANGED), value=pl.lit(None, pl.String)),
+            changed.with_columns(reason=reason, value=leaked),
+        ]
     )
 
 
-def _copied(task: ShardTask, rows: pl.DataFrame, chosen: Sequence[int]) -> list[pl.Series]:
+def _copied(part: AugmentedPart, rows: pl.DataFrame, chosen: Sequence[int], languages: Pair) -> list[pl.Series]:
     """Return both sides of the chosen pairs, before and after their changes."""
     pairs: list[Pair] = list(zip(*(rows[side].to_list() for side in SIDES), strict=True))
     draws = rows["draw"].to_list()
-    languages = (task.languages.source, task.languages.target)
     before, after = [pairs[row] for row in chosen], []
     for row, pair in zip(chosen, before, strict=True):
-        draw = Draw(random.Random(draws[row]), languages, task.part.strength, pairs[row + 1 : row + 1 + _OTHERS])
-        for change in task.part.changes:
+        draw = Draw(random.Random(draws[row]), languages, part.strength, pairs[row + 1 : row + 1 + _OTHERS])
+        for change in part.changes:
             pair = CHANGES[change](pair, draw)
         after.append(pair)
     return [

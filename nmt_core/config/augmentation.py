@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from nmt_core.config.section import Section, Seed
+from nmt_core.config.languages import Pair
+from nmt_core.config.section import Section, Seed, first_repeated, later
 
 Change = Literal[
     "upper_case",
@@ -43,6 +44,8 @@ class AugmentedPart(Section):
     pairs become one. `split`: one sentence of several."""
     corpora: tuple[str, ...] = ()
     """Names of the corpora whose pairs are copied. Empty means all of the training text."""
+    pairs: Annotated[tuple[Pair, ...], BeforeValidator(_as_list)] = later(())
+    """Pairs of languages whose text is copied, of those in `languages.pairs`. Empty means all."""
     share: float = Field(0.1, gt=0, le=1)
     """Share of the pairs that are copied and changed, drawn at random. `mix.corpora` can repeat them."""
     strength: float = Field(1.0, gt=0, le=10)
@@ -55,6 +58,8 @@ class AugmentedPart(Section):
             raise ValueError(
                 f"changes has {cases[0]} and {cases[1]}, and a sentence has one case: make two parts of it"
             )
+        if twice := first_repeated(self.pairs):
+            raise ValueError(f"pairs has {twice} twice: remove one")
         return self
 
 

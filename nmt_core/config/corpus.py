@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from nmt_core.config.languages import Pair, Side, reverse_of
+from nmt_core.config.languages import LanguagesConfig, Pair, Side, reverse_of
 from nmt_core.config.section import Section, Seed, first_repeated, later
 
 Sha256 = Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
@@ -118,6 +118,10 @@ class ParallelCorpus(Section):
     citation: str = ""
     """Publication to cite. Empty means the known citation of the address. The model card shows the current value."""
 
+    def languages_in(self, languages: LanguagesConfig) -> LanguagesConfig:
+        """Return the source and the target language of the files, given the languages of the recipe."""
+        return languages.of(self.pairs[0]) if self.pairs else languages
+
     @model_validator(mode="before")
     @classmethod
     def _take_an_address_alone(cls, value: Any) -> Any:
@@ -150,12 +154,15 @@ class ParallelCorpus(Section):
 
 
 class MonolingualCorpus(Section):
-    """Text of one side, without translation."""
+    """Text in one language, without translation."""
 
     name: str = Field(pattern="^[A-Za-z0-9._-]+$")
     """Short name of the text, used in reports."""
-    side: Side
-    """Side whose language the text is in."""
+    side: Literal["", "source", "target"] = ""
+    """Side whose language the text is in. Empty means that `language` names it."""
+    language: str = later("", pattern="^[A-Za-z0-9_]*$")
+    """Language of the text, such as de, in place of `side`. It must be one of the recipe. With `languages.pairs`, the
+    text serves all pairs with this language. Empty means that `side` names it."""
     address: str = Field(min_length=1)
     """Address of the text, of any kind that parallel text may have: lines, a table, an archive, a folder or a pattern.
     Of parallel text, the side is read alone."""
@@ -172,6 +179,24 @@ class MonolingualCorpus(Section):
     """Licence of the text. Empty means the known licence of the address, or else `corpus.licence`."""
     citation: str = ""
     """Publication to cite. Empty means the known citation of the address."""
+
+    def languages_in(self, languages: LanguagesConfig) -> LanguagesConfig:
+        """Return a source and a target language of the recipe, of which one is the language of the text."""
+        place = languages.place_of(self.language)
+        return languages.of(place[0]) if languages.pairs and place else languages
+
+    def side_in(self, languages: LanguagesConfig) -> Side:
+        """Return the side of `languages_in` that the text is in."""
+        place = languages.place_of(self.language)
+        return self.side or (place[1] if place else "target")
+
+    @model_validator(mode="after")
+    def _is_in_one_language(self) -> "MonolingualCorpus":
+        if not self.side and not self.language:
+            raise ValueError("names no language: set language, for example to de, or side to source or target")
+        if self.side and self.language:
+            raise ValueError(f"has both side={self.side} and language={self.language}: remove one")
+        return self
 
     @model_validator(mode="after")
     def _holds_no_password(self) -> "MonolingualCorpus":
@@ -193,8 +218,8 @@ class CorpusConfig(Section):
     """Test sets for scoring. The first one is the main test set. Empty means that `split` takes one out of the training
     text."""
     monolingual: tuple[MonolingualCorpus, ...] = later(())
-    """Text of one side. `clean` filters it, drops copies, and keeps dev and test sentences out of it, as it does with
-    parallel text. It is not trained on by itself."""
+    """Text in one language. `clean` filters it, drops copies, and keeps dev and test sentences out of it, as it does
+    with parallel text. It is not trained on by itself."""
     on_bad_corpus: Literal["fail", "skip"] = "fail"
     """Reaction to a training corpus that cannot be fetched or read: stop, or report it and continue without it."""
     mirror: str = ""

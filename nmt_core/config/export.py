@@ -37,7 +37,7 @@ class ExportConfig(Section):
     max_bleu_loss: float = Field(0.2, ge=0)
     """Accepted loss of BLEU of a precision against fp32, or of the shortlist against the same precision without it. A
     precision that loses more is not published if the loss is significant (p < 0.05). On a thousand sentences, BLEU
-    varies by as much by chance."""
+    varies by as much by chance. Where BLEU of fp32 is 0, nothing else is published. 100 accepts any loss."""
     bleu_loss_bound: float = Field(1.0, ge=0)
     """Loss of BLEU above which a precision is not published, significant or not. This matters for small dev sets. A
     value below `max_bleu_loss` counts as `max_bleu_loss`."""

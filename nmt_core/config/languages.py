@@ -129,6 +129,17 @@ class LanguagesConfig(Section):
         """Tokens that name the target languages of `pairs`, such as `<2de>`."""
         return tuple(map(tag_of, self.targets))
 
+    def place_of(self, language: str) -> tuple[str, Side] | None:
+        """Return the pair and the side of a language: the first pair that is translated into it, or else out of it.
+
+        None means that no pair has the language.
+        """
+        for side in reversed(SIDES):
+            for pair in self.pairs or (self.pair,):
+                if pair.split("-")[SIDES.index(side)] == language:
+                    return pair, side
+        return None
+
     def of(self, pair: str) -> "LanguagesConfig":
         """Return the source and the target language of one pair, without other pairs.
 

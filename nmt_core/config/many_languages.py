@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nmt_core.config.pipeline import PipelineConfig
 
 _TOY_PAIRS = (("en-ko",), ("en-ko", "ko-en"))
-_OF_ONE_PAIR = ("corpus.monolingual", "synthesis.parts", "augmentation.parts", "rounds.count", "clean.in_domain")
+_OF_ONE_PAIR = ("rounds.count", "clean.in_domain")
 _CUT_BY_LANGUAGE = ("moses", "morphemes", "kiwi")
 
 
@@ -36,9 +36,9 @@ def _of_one(config: "PipelineConfig") -> Iterator[str]:
         yield f"tokenizer.added_pieces has no effect without languages.pairs: {remedy}"
     if config.mix.pairs:
         yield f"mix.pairs names {config.mix.pairs[0].pair}, but languages.pairs is empty: {remedy}"
-    for number, sentence in enumerate(config.evaluate.must_translate):
-        if sentence.pair:
-            yield f"evaluate.must_translate.{number}.pair has no effect without languages.pairs: {remedy}"
+    for place, pair in _named_pairs(config):
+        yield f"{place}={pair} has no effect without languages.pairs: {remedy}"
+    yield from _of_monolingual(config)
 
 
 def _of_many(config: "PipelineConfig") -> Iterator[str]:
@@ -57,7 +57,9 @@ def _of_many(config: "PipelineConfig") -> Iterator[str]:
     for rule in config.mix.pairs:
         if rule.pair not in pairs:
             yield f"mix.pairs: {rule.pair} is not in languages.pairs ({known}): correct it"
-    languages = set(chain.from_iterable(pair.split("-") for pair in pairs))
+    yield from _of_made_text(config)
+    yield from _of_monolingual(config)
+    languages = set(chain.from_iterable(map(_languages, pairs)))
     for language in config.tokenizer.added_pieces:
         if language not in languages:
             yield f"tokenizer.added_pieces: {language} is not in languages.pairs ({known}): correct it"
@@ -65,6 +67,31 @@ def _of_many(config: "PipelineConfig") -> Iterator[str]:
         if sentence.pair and not config.languages.could_translate(sentence.pair):
             place = f"evaluate.must_translate.{number}"
             yield f"{place}.pair={sentence.pair}: the model knows {known}: correct it, or leave it out"
+
+
+def _of_made_text(config: "PipelineConfig") -> Iterator[str]:
+    pairs = config.languages.pairs
+    known = ", ".join(pairs)
+    for number, part in enumerate(config.synthesis.parts):
+        place = f"synthesis.parts.{number}"
+        if not part.pair:
+            yield f"{place} ({part.name}) names no pair: set its `pair` to one of languages.pairs ({known})"
+        elif part.pair not in pairs:
+            yield f"{place}.pair: {part.pair} is not in languages.pairs ({known}): correct it"
+    for number, copies in enumerate(config.augmentation.parts):
+        if unknown := [pair for pair in copies.pairs if pair not in pairs]:
+            yield f"augmentation.parts.{number}.pairs: {unknown[0]} is not in languages.pairs ({known}): correct it"
+
+
+def _of_monolingual(config: "PipelineConfig") -> Iterator[str]:
+    languages = config.languages
+    known = ", ".join(dict.fromkeys(chain.from_iterable(map(_languages, languages.pairs or [languages.pair]))))
+    for number, text in enumerate(config.corpus.monolingual):
+        place = f"corpus.monolingual.{number}"
+        if languages.pairs and text.side:
+            yield f"{place}.side={text.side} does not tell the language of {text.name}: set language instead ({known})"
+        if text.language and not languages.place_of(text.language):
+            yield f"{place}.language={text.language} is no language of the recipe ({known}): correct it"
 
 
 def _of_corpora(config: "PipelineConfig") -> Iterator[str]:
@@ -116,6 +143,23 @@ def _of_unsupported(config: "PipelineConfig") -> Iterator[str]:
                 f"tokenizer.pretokenize_{side}={cut} cuts the text of one language, but languages.pairs has "
                 f"{len(languages)} on the {side} side: set it to none or case_marks"
             )
+
+
+def _languages(pair: str) -> list[str]:
+    return pair.split("-")
+
+
+def _named_pairs(config: "PipelineConfig") -> Iterator[tuple[str, str]]:
+    """Yield the pairs that made text and sentences name, with their places."""
+    for number, sentence in enumerate(config.evaluate.must_translate):
+        if sentence.pair:
+            yield f"evaluate.must_translate.{number}.pair", sentence.pair
+    for number, part in enumerate(config.synthesis.parts):
+        if part.pair:
+            yield f"synthesis.parts.{number}.pair", part.pair
+    for number, copies in enumerate(config.augmentation.parts):
+        if copies.pairs:
+            yield f"augmentation.parts.{number}.pairs", copies.pairs[0]
 
 
 def _corpora(config: "PipelineConfig") -> Iterator[tuple[str, ParallelCorpus]]:

@@ -22,7 +22,7 @@ from nmt_core.config.schedule import ScheduleConfig
 from nmt_core.config.search import SearchConfig
 from nmt_core.config.section import Section
 from nmt_core.config.split import SplitConfig
-from nmt_core.config.synthesis import REVERSE, SynthesisConfig
+from nmt_core.config.synthesis import REVERSE, SynthesisConfig, SyntheticPart
 from nmt_core.config.tokenizer import TokenizerConfig
 from nmt_core.config.train import TrainConfig
 
@@ -225,24 +225,33 @@ class PipelineConfig(Section):
     @model_validator(mode="after")
     def _has_text_to_translate(self) -> "PipelineConfig":
         corpus = self.corpus
-        parallel = [files.name for files in corpus.train] or ["toy"]
-        taken = [*parallel, *(files.name for files in (*corpus.dev, *corpus.test))]
+        taken = [files.name for files in (*corpus.train, *corpus.dev, *corpus.test)] or ["toy"]
         taken += [text.name for text in corpus.monolingual]
         for number, part in enumerate(self.synthesis.parts):
             place = f"synthesis.parts.{number}"
             if part.name in taken:
                 raise ValueError(f"{place}.name={part.name!r} is the name of another corpus: give it a name of its own")
             taken.append(part.name)
-            alone = [text.name for text in corpus.monolingual if text.side == part.side]
-            names = parallel if part.text == "parallel_source" else alone
+            names = self.text_of(part)
             if not names:
                 raise ValueError(
                     f"{place}.text={part.text} needs monolingual text of the {part.side} language: name some in "
-                    f"corpus.monolingual, with side: {part.side}"
+                    f"corpus.monolingual, with language: {self.languages.of(part.pair).tag(part.side)}"
                 )
             if unknown := [name for name in part.corpora if name not in names]:
                 raise ValueError(f"{place}.corpora: {unknown[0]!r} is none of {', '.join(names)}: correct it")
         return self
+
+    def text_of(self, part: SyntheticPart) -> list[str]:
+        """Return the names of the corpora from which a synthetic corpus may take its sentences."""
+        if part.text == "parallel_source":
+            return [text.name for text in self.corpus.train if not part.pair or part.pair in text.pairs] or ["toy"]
+        language = self.languages.of(part.pair).tag(part.side)
+        return [
+            text.name
+            for text in self.corpus.monolingual
+            if text.languages_in(self.languages).tag(text.side_in(self.languages)) == language
+        ]
 
     @property
     def model_name(self) -> str:

@@ -35,6 +35,9 @@ class SyntheticPart(Section):
     target side (forward translation; self-training if the teacher is an earlier version of the model).
     `parallel_source`: the source side of the parallel training text (sequence-level knowledge distillation, Kim and
     Rush 2016, section 3.2)."""
+    pair: str = later("", pattern="^([A-Za-z_0-9]+-[A-Za-z_0-9]+)?$")
+    """Pair of `languages.pairs` for which the part is training text, such as en-de. Empty means the recipe's only
+    pair."""
     corpora: tuple[str, ...] = later(())
     """Names of the corpora of `corpus.monolingual`, or of `corpus.train`, to take. Empty means all of the language."""
     teachers: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = Field(min_length=1)

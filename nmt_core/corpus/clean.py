@@ -68,7 +68,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> CleanRep
     The former holds source, target, corpus, line, licence, the requested scores, and the number of the document if a
     corpus of the recipe tells documents apart. The latter holds corpus, line, reason, value, source and target. The
     text is normalised in both. Of monolingual text, `monolingual-NNNNN.parquet` holds text, side, corpus, line and
-    licence, and `monolingual-dropped-NNNNN.parquet` is like the table of dropped pairs, with one side empty.
+    licence, and the language if there are many pairs of languages. `monolingual-dropped-NNNNN.parquet` is like the
+    table of dropped pairs, with one side empty.
 
     Raises:
         ConfigError: the recipe names code to run, and running code is not allowed.
@@ -305,6 +306,7 @@ class _Cleaning:
             train=self._place(f"monolingual-{number:05d}"),
             all_dropped=self._place(f"monolingual-dropped-{number:05d}"),
             side=self._judged[shard.corpus].corpus.side,
+            language=self._judged[shard.corpus].corpus.language,
         )
 
     def _skip(self, name: str, error: DataError) -> None:

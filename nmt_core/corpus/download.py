@@ -18,7 +18,7 @@ from nmt_core.corpus.fetching.progress import TransferProgress
 from nmt_core.corpus.fetching.resolvers import RESOLVERS, Question
 from nmt_core.corpus.fetching.supply import EarlierDownloads, Supply
 from nmt_core.corpus.index import INDEX, MONOLINGUAL, ROLES, CorpusIndex, Role, StoredCorpus, StoredFile, short_key
-from nmt_core.corpus.sources import Corpus, columns_of, corpora_of, label_of, languages_of, resolve, roles_of
+from nmt_core.corpus.sources import Corpus, columns_of, corpora_of, label_of, pairs_of, resolve, roles_of
 from nmt_core.errors import DataError, StageError
 from nmt_core.stages.stage import Inputs, Job, StageReport
 from nmt_core.store.digests import sha256_of
@@ -198,7 +198,7 @@ class _Download:
         folder, placed = self.out / role, list[StoredFile]()
         try:
             resolution, short = self._resolve(corpus)
-            source_column, target_column = columns_of(corpus)
+            source_column, target_column = columns_of(corpus, self.config.languages)
             for resolved, to in _places(resolution.files, folder / corpus.name):
                 requested = replace(resolved, member=corpus.member or resolved.member)
                 placed.append(self._bring(corpus, requested, to, placed, short=bool(short)))
@@ -221,14 +221,14 @@ class _Download:
             target_column=target_column or resolution.target_column,
             encoding=corpus.encoding,
             documents="" if isinstance(corpus, MonolingualCorpus) else corpus.documents,
-            pairs=() if isinstance(corpus, MonolingualCorpus) else corpus.pairs,
+            pairs=pairs_of(corpus, self.config.languages),
         )
 
     def _resolve(self, corpus: Corpus) -> tuple[Resolution, str]:
         """Return the files of a corpus, and its key in the lock file if a short address led to them."""
-        languages = languages_of(corpus, self.config.languages)
+        languages = corpus.languages_in(self.config.languages)
         try:
-            if resolution := resolve(corpus, languages):
+            if resolution := resolve(corpus, self.config.languages):
                 return resolution, ""
             key = short_key(corpus.address, languages)
             known = self.supply.lock.files_of(key)
@@ -237,7 +237,7 @@ class _Download:
             question = Question(corpus.address, languages, known, corpus.sha256, others, ask)
             resolution = RESOLVERS[scheme_of(corpus.address)](question)
             if isinstance(corpus, MonolingualCorpus):
-                resolution = only(corpus.side, resolution)
+                resolution = only(corpus.side_in(self.config.languages), resolution)
         except DataError as error:
             raise DataError(f"{label_of(corpus)}: {error}") from None
         if not resolution.files:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from nmt_core.config import CorpusConfig, LanguagesConfig, MonolingualCorpus, ParallelCorpus, Side
+from nmt_core.config import SIDES, CorpusConfig, LanguagesConfig, MonolingualCorpus, ParallelCorpus, Side
 from nmt_core.config.section import later
 from nmt_core.errors import DataError
 from nmt_core.formats import FileSide
@@ -71,6 +71,11 @@ class StoredCorpus(BaseModel):
     def side(self) -> Side:
         """Side of monolingual text."""
         return "source" if self.files[0].side == "source" else "target"
+
+    @property
+    def language(self) -> str:
+        """Language of monolingual text with many pairs of languages. Empty means that its side tells the language."""
+        return self.pairs[0].split("-")[SIDES.index(self.side)] if self.pairs else ""
 
     @property
     def label(self) -> str:

@@ -5,7 +5,7 @@ Such pairs are kept apart from dev and test text again: what is made from clean 
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,10 +50,20 @@ def link_text(split: Path, out: Path, *, with_train: bool = True) -> int:
 
 def originals(rows: pl.DataFrame, config: MixConfig) -> pl.DataFrame:
     """Return the rows of a shard of training text as they were before the mix, without its repetitions and tags."""
-    rows = rows.unique(["corpus", "line"], keep="first", maintain_order=True)
+    place = [name for name in ("corpus", "line", "pair") if name in rows.columns]
+    rows = rows.unique(place, keep="first", maintain_order=True)
     tags = {rule.corpus: f"{rule.tag} " for rule in config.corpora if rule.tag}
     tag = pl.col("corpus").replace_strict(tags, default="", return_dtype=pl.String)
     return rows.with_columns(source=pl.col("source").str.strip_prefix(tag))
+
+
+def in_pairs(rows: pl.DataFrame, languages: LanguagesConfig) -> Iterator[tuple[LanguagesConfig, pl.DataFrame]]:
+    """Yield the rows of each pair of languages, with its languages. A recipe for one pair has all rows in it."""
+    if not languages.pairs:
+        yield languages, rows
+        return
+    for (pair,), own in rows.group_by("pair", maintain_order=True):
+        yield languages.of(str(pair)), own
 
 
 def leaks(pairs: pl.DataFrame, split: str, rules: CleanConfig, languages: LanguagesConfig) -> pl.Series:
@@ -63,19 +73,26 @@ def leaks(pairs: pl.DataFrame, split: str, rules: CleanConfig, languages: Langua
         pairs: columns source and target, normalised.
         split: folder with the dev and test text.
         rules: options of decontamination. If it is off, no pair is a leak.
-        languages: languages of the pair.
+        languages: languages of the pair. With many pairs of languages, each side is compared with the held-out text of
+            all pairs in its language.
     """
     keyed = pairs.with_columns(normalize.key(pl.col(side)).name.suffix("_key") for side in SIDES)
     return _held_out(split, rules, languages).find(keyed)
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=32)
 def _held_out(split: str, rules: CleanConfig, languages: LanguagesConfig) -> decontaminate.HeldOut:
-    """Prepare the lookup of dev and test text. All shards use the same text, so a worker prepares it only once."""
+    """Prepare the lookup of dev and test text. All shards use the same text, so a worker prepares it once a pair."""
     files = json.loads((Path(split) / SPLITS).read_text(encoding="utf-8"))
-    named = {"dev": files["dev"]} | {f"test/{name}": file for name, file in files["tests"].items()}
-    sets = {name: storage.read(f"{split}/{file}", SIDES) for name, file in named.items()}
-    return decontaminate.HeldOut(sets if rules.decontaminate else {}, rules, languages)
+    tests = {f"test/{name}": storage.read(f"{split}/{file}", SIDES) for name, file in files["tests"].items()}
+    dev = storage.read(f"{split}/{files['dev']}")
+    if "pairs" not in files:
+        return decontaminate.HeldOut({"dev": dev} | tests if rules.decontaminate else {}, rules, languages)
+    devs = {f"dev/{pair}": own for (pair,), own in dev.group_by("pair", maintain_order=True)}
+    pairs = {name: name.removeprefix("dev/") for name in devs}
+    pairs |= {f"test/{name}": pair for name, pair in files["pairs"].items()}
+    languages_of = {name: languages.of(pair) for name, pair in pairs.items()}
+    return decontaminate.HeldOut(devs | tests if rules.decontaminate else {}, rules, languages, languages_of)
 
 
 @dataclass(frozen=True)

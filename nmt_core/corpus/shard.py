@@ -10,7 +10,7 @@ from typing import Literal
 
 import polars as pl
 
-from nmt_core.config import SIDES, CleanConfig, LanguagesConfig, Side
+from nmt_core.config import SIDES, TOKEN_COLUMNS, CleanConfig, LanguagesConfig, Side
 from nmt_core.corpus import normalize
 from nmt_core.corpus.cleaning import filters, language_id
 from nmt_core.corpus.cleaning.thresholds import CleanRules
@@ -34,8 +34,12 @@ ROW_GROUP_PAIRS = 50_000
 TRAIN_COLUMNS = ("source", "target", "corpus", "line", "licence")
 DOCUMENT = "document"
 """Column for the number of a pair's document in its corpus, from 1. It exists if a corpus tells documents apart."""
-MONOLINGUAL_COLUMNS = ("text", "side", "corpus", "line", "licence")
 DROPPED_COLUMNS = ("corpus", "line", "reason", "value", "source", "target")
+
+
+def train_columns(languages: LanguagesConfig) -> tuple[str, ...]:
+    """Return the columns of training text, with those that only text in many pairs of languages has."""
+    return (*TRAIN_COLUMNS, *(("pair", TOKEN_COLUMNS[languages.tag_side]) if languages.pairs else ()))
 
 
 @dataclass(frozen=True)
@@ -189,6 +193,8 @@ class JudgedShard:
     """Address to write all dropped pairs, whatever the reason."""
     side: Side | None = None
     """Side of monolingual text. None means pairs."""
+    language: str = ""
+    """Language of monolingual text, if there are many pairs of languages."""
 
 
 def finish_shard(shard: JudgedShard) -> Tally:
@@ -203,8 +209,11 @@ def finish_shard(shard: JudgedShard) -> Tally:
     )
     dropped = pl.concat([storage.read(shard.dropped), copies.select(*DROPPED_COLUMNS, "place")]).sort("place")
     if shard.side:
-        alone = train.with_columns(text=pl.col(shard.side), side=pl.lit(shard.side))
-        storage.write(alone.select(MONOLINGUAL_COLUMNS), shard.train, row_group_pairs=ROW_GROUP_PAIRS)
+        alone = train.select(
+            text=pl.col(shard.side), side=pl.lit(shard.side), corpus="corpus", line="line", licence="licence"
+        )
+        alone = alone.with_columns(language=pl.lit(shard.language)) if shard.language else alone
+        storage.write(alone, shard.train, row_group_pairs=ROW_GROUP_PAIRS)
     else:
         documents = [name for name in train.columns if name == DOCUMENT]
         storage.write(train.select(*TRAIN_COLUMNS, *documents, *scores), shard.train, row_group_pairs=ROW_GROUP_PAIRS)

@@ -19,7 +19,7 @@ from nmt_core.store.digests import sha256_of
 
 Corpus = ParallelCorpus | MonolingualCorpus
 
-_READING = ("encoding", "documents", "member", "side")
+_READING = ("encoding", "documents", "member")
 """Options of a corpus, besides its columns, that decide what is read of its files."""
 
 
@@ -38,23 +38,30 @@ def roles_of(corpus: CorpusConfig) -> tuple[Role, ...]:
 def resolve(corpus: Corpus, languages: LanguagesConfig) -> Resolution | None:
     """Return the files of a corpus, or None if a lookup beyond the address and this machine is needed.
 
+    Args:
+        corpus: corpus of the recipe.
+        languages: languages of the recipe.
+
     Raises:
         DataError: the address is wrong, or a folder or pattern holds nothing that fits.
     """
-    return resolve_alone(corpus) if isinstance(corpus, MonolingualCorpus) else resolve_here(corpus, languages)
+    if isinstance(corpus, MonolingualCorpus):
+        return resolve_alone(corpus, corpus.side_in(languages))
+    return resolve_here(corpus, corpus.languages_in(languages))
 
 
-def languages_of(corpus: Corpus, languages: LanguagesConfig) -> LanguagesConfig:
-    """Return the source and the target language of a corpus, given the languages of the recipe."""
-    pairs = corpus.pairs if isinstance(corpus, ParallelCorpus) else ()
-    return languages.of(pairs[0]) if pairs else languages
-
-
-def columns_of(corpus: Corpus) -> tuple[str, str]:
+def columns_of(corpus: Corpus, languages: LanguagesConfig) -> tuple[str, str]:
     """Return the source and the target column that the recipe names."""
     if isinstance(corpus, ParallelCorpus):
         return corpus.source_column, corpus.target_column
-    return (corpus.column, "") if corpus.side == "source" else ("", corpus.column)
+    return (corpus.column, "") if corpus.side_in(languages) == "source" else ("", corpus.column)
+
+
+def pairs_of(corpus: Corpus, languages: LanguagesConfig) -> tuple[str, ...]:
+    """Return the pairs of languages of a corpus, that of its files first. Empty means the recipe's only pair."""
+    if isinstance(corpus, ParallelCorpus):
+        return corpus.pairs
+    return (corpus.languages_in(languages).pair,) if languages.pairs else ()
 
 
 def label_of(corpus: Corpus, side: FileSide = "both") -> str:
@@ -93,18 +100,20 @@ def identity(config: PipelineConfig) -> Identity:
 
 
 def _identity_of(files: Corpus, config: PipelineConfig, lock: Lockfile, mirror: Mirror) -> dict[str, Any]:
-    parts = dict(zip(("source_column", "target_column"), columns_of(files), strict=True))
+    languages = config.languages
+    parts = dict(zip(("source_column", "target_column"), columns_of(files, languages), strict=True))
     parts |= {name: getattr(files, name) for name in _READING if hasattr(files, name)}
+    if isinstance(files, MonolingualCorpus):
+        parts["side"] = files.side_in(languages)
     values: dict[str, Any] = {"name": files.name} | {name: part for name, part in parts.items() if part}
-    if isinstance(files, ParallelCorpus) and files.pairs:
-        values["pairs"] = list(files.pairs)
-    languages = languages_of(files, config.languages)
+    if pairs := pairs_of(files, languages):
+        values["pairs"] = list(pairs)
     try:
         resolution = resolve(files, languages)
     except DataError as error:
         raise DataError(f"{label_of(files)}: {error}") from None
     if resolution is None:
-        key = short_key(files.address, languages)
+        key = short_key(files.address, files.languages_in(languages))
         contents = [files.sha256] if files.sha256 else [lock.sha256(file) or file for file in lock.files_of(key)]
         return values | {"address": key, "files": contents}
     for file in resolution.files:

@@ -322,7 +322,7 @@ def _write_many_held_out(
     }
     dev = pl.concat(
         [
-            rows.select(*SIDES, pl.lit(pair).alias("pair")).with_columns(_token(languages))
+            rows.select(*SIDES, pl.lit(pair).alias("pair")).with_columns(token_of_pair(languages))
             for (role, _), (pair, rows) in directed.items()
             if role == "dev"
         ]
@@ -337,8 +337,8 @@ def _write_many_held_out(
     return dev, sets
 
 
-def _token(languages: LanguagesConfig) -> pl.Expr:
-    """Return the token that names the target language of each row, as a column such as `source_token`."""
+def token_of_pair(languages: LanguagesConfig) -> pl.Expr:
+    """Return the token that names the target language of each row's pair, as a column such as `source_token`."""
     tokens = {pair: tag_of(pair.split("-")[1]) for pair in languages.known_pairs}
     return pl.col("pair").replace_strict(tokens, return_dtype=pl.String).alias(TOKEN_COLUMNS[languages.tag_side])
 
@@ -410,7 +410,7 @@ def _split_directed(shard: _Shard) -> _Counts:
     """Write one shard in all its pairs of languages. No text was taken out of it."""
     pairs = _in_all_directions(storage.read(shard.clean), shard.directions)
     train, not_drawn = mix.mixed(pairs, shard.rates, shard.seed, by="mixed_as")
-    written = train.drop("mixed_as").with_columns(_token(shard.languages))
+    written = train.drop("mixed_as").with_columns(token_of_pair(shard.languages))
     storage.write(written, shard.train, row_group_pairs=ROW_GROUP_PAIRS)
     dropped = not_drawn.with_columns(reason=pl.lit(mix.NOT_DRAWN), value="pair").select(DROPPED_COLUMNS)
     storage.write(dropped, shard.dropped)

@@ -14,7 +14,7 @@ from nmt_core.config import PipelineConfig, Precision, SearchConfig
 from nmt_core.errors import DataError
 from nmt_core.export.calibration import Ranges, calibrate, largest_or_nan
 from nmt_core.export.dev import Dev, spread
-from nmt_core.export.losses import Change, change, too_much
+from nmt_core.export.losses import Change, change, too_much, unseen
 from nmt_core.export.onnx_kernels import Int8Kernels, OnnxKernels
 from nmt_core.export.onnx_rnn import OnnxRnnKernels
 from nmt_core.export.parity import Parity, check_parity, unlike_without_scores
@@ -124,6 +124,12 @@ class Gates:
             ]
             return EnsembleKernels(kernels) if kernels[1:] else kernels[0]
         return onnx_kernels(copy.deepcopy(self.model).half() if precision == "fp16" else self.model)
+
+    def cannot_judge(self, name: str) -> str | None:
+        """Return the reason why no loss of a precision or of the shortlist against fp32 could be seen, or None."""
+        if problem := unseen(self.bleu["fp32"], self.config):
+            self.refused[name] = f"BLEU of fp32 on {len(self._judged.sources):,} dev sentences is 0, {problem}"
+        return self.refused.get(name)
 
     def cannot_make(self, precision: Precision) -> str | None:
         """Return the reason why there can be no graphs in this precision, or None."""

@@ -9,6 +9,7 @@ from nmt_core.scoring import SentenceStatistics
 
 _SAMPLES = 1_000
 _ALPHA = 0.05
+_ALL_OF_BLEU = 100.0
 
 
 class Change(BaseModel):
@@ -30,6 +31,20 @@ def change(before: SentenceStatistics, after: SentenceStatistics) -> Change:
     """Return the change of BLEU between two translations of the same sentences."""
     comparison = compare(before, after, _SAMPLES, alpha=_ALPHA)
     return Change(difference=comparison.difference, low=comparison.low, high=comparison.high)
+
+
+def unseen(before: float, config: ExportConfig) -> str | None:
+    """Return the reason why no loss against this BLEU could be seen, or None.
+
+    Nothing can be lost of a BLEU of 0, which says nothing about a model that is worse. If any loss is accepted, none
+    has to be seen.
+    """
+    if before > 0 or config.max_bleu_loss >= _ALL_OF_BLEU:
+        return None
+    return (
+        "so no loss could be seen: train longer, give dev sentences whose translations have four words or more, or set "
+        f"export.max_bleu_loss={_ALL_OF_BLEU:g} to accept any loss"
+    )
 
 
 def too_much(change: Change, config: ExportConfig) -> str | None:

@@ -164,7 +164,7 @@ def _spelling(config: PipelineConfig) -> Spelling:
 
 def _export_judged(gates: Gates, precision: Precision, out: Path, reporter: Reporter, *, with_shortlist: bool) -> None:
     """Export a precision in its first degree that passes the gate. If none passes, leave the precision out."""
-    if reason := gates.cannot_make(precision):
+    if reason := gates.cannot_judge(precision) or gates.cannot_make(precision):
         reporter.log(f"{precision} is not published: {reason}")
         return
     for degree in gates.degrees(precision):
@@ -184,7 +184,7 @@ def _judge_unscored(gates: Gates, out: Path, reporter: Reporter) -> None:
 
 def _judge_shortlist(gates: Gates, out: Path, reporter: Reporter) -> str:
     """Remove the shortlist from the bundle if it loses too much BLEU. Return the condition of its use, for people."""
-    if reason := gates.refuse_shortlist(out, _precisions(out)):
+    if reason := gates.cannot_judge("shortlist") or gates.refuse_shortlist(out, _precisions(out)):
         for name in _shortlist_files(out):
             (out / name).unlink()
         reporter.log(f"the shortlist is not published: {reason}")

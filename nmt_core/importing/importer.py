@@ -120,7 +120,7 @@ def _write(
     if not text.references:
         gates.dev = Dev(text.sources, _own_translations(gates, text, options, threads))
     parity = write_graphs(gates, model, options, out, reporter)
-    costs = gates.costs() + _without_unjudged(gates, out)
+    costs = gates.costs()
     bundle = describe_bundle(out, config, model)
     (out / BUNDLE_FILE).write_text(bundle.model_dump_json(indent=1) + "\n", encoding="utf-8")
     (out / SEARCH_FILE).write_text(foreign.search.model_dump_json(indent=1) + "\n", encoding="utf-8")
@@ -139,21 +139,6 @@ def _own_translations(gates: Gates, text: Dev, options: ExportConfig, threads: i
     for place, translation in zip(places, found, strict=True):
         references[place] = translation.text
     return references
-
-
-def _without_unjudged(gates: Gates, out: Path) -> list[str]:
-    """Remove the graphs whose loss cannot be seen, because BLEU of fp32 is 0. Return a line for each precision."""
-    if gates.bleu["fp32"]:
-        return []
-    lines = []
-    for precision in gates.bleu:
-        if precision != "fp32" and (out / precision).is_dir():
-            shutil.rmtree(out / precision)
-            lines.append(
-                f"{precision} is not published, users translate in fp32: BLEU of fp32 is 0 on the text, so no loss "
-                "could be seen: give sentences whose translations have four words or more, or their references"
-            )
-    return lines
 
 
 def _recipe(foreign: ForeignModel) -> str:

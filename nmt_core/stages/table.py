@@ -86,7 +86,7 @@ STAGES: dict[str, Stage] = {
         Stage("average", 3, ("average", "model"), ("train", "encode"), "nmt_core.train.average:run"),
         Stage(
             "export",
-            14,
+            15,
             ("export", "model", "languages", "clean"),
             ("average", "tokenizer", "split"),
             "nmt_core.export.onnx:run",

@@ -13,7 +13,8 @@ from nmt_core.config import OTHER_SIDE, CleanConfig, LanguagesConfig, SyntheticP
 from nmt_core.corpus import normalize
 from nmt_core.corpus.held_out import decontaminate
 from nmt_core.corpus.joining import FROM, leaks
-from nmt_core.corpus.shard import DROPPED_COLUMNS, ROW_GROUP_PAIRS, TRAIN_COLUMNS
+from nmt_core.corpus.shard import DROPPED_COLUMNS, ROW_GROUP_PAIRS, train_columns
+from nmt_core.corpus.split import token_of_pair
 from nmt_core.errors import StageError
 from nmt_core.jobs.checks import FAULTS, checker_for
 from nmt_core.scoring import most_similar
@@ -50,6 +51,12 @@ class MadeShard:
     """Languages of the teacher."""
     rules: CleanConfig
     languages: LanguagesConfig
+    """Languages of the recipe."""
+
+    @property
+    def of_pair(self) -> LanguagesConfig:
+        """Source and target language of the part."""
+        return self.languages.of(self.part.pair)
 
 
 @dataclass
@@ -82,7 +89,7 @@ def judge_shard(shard: MadeShard) -> Judged:
     passed = passed.with_columns(_tidied(shard))
     is_empty = pl.col(OTHER_SIDE[shard.part.side]) == ""
     blank, passed = passed.filter(is_empty), passed.filter(~is_empty)
-    found = leaks(passed, shard.split, shard.rules, shard.languages)
+    found = leaks(passed, shard.split, shard.rules, shard.of_pair)
     reasons = [
         faulty.with_columns(reason="status", value=pl.lit(None, pl.String)),
         blank.with_columns(reason=pl.lit("empty"), value=pl.lit(None, pl.String)),
@@ -90,7 +97,7 @@ def judge_shard(shard: MadeShard) -> Judged:
     ]
     dropped = pl.concat([rows.select(DROPPED_COLUMNS) for rows in reasons])
     kept = passed.filter(found.is_null())
-    storage.write(kept.select(*TRAIN_COLUMNS, *PROVENANCE), shard.kept)
+    storage.write(kept.select(*train_columns(shard.languages), *PROVENANCE), shard.kept)
     storage.write(dropped, shard.dropped, row_group_pairs=ROW_GROUP_PAIRS)
     leaked = dropped.filter(reason=decontaminate.REASON)
     samples = kept.head(_SAMPLES).select(part="corpus", source="source", target="target")
@@ -110,8 +117,11 @@ def _pairs(shard: MadeShard) -> pl.DataFrame:
         made = _chosen(text, made, shard)
     part = shard.part
     columns = {part.side: text["text"], OTHER_SIDE[part.side]: made["translation"]}
-    return text.with_columns(**columns, status=made["status"], score=made["score"]).with_columns(
+    pairs = text.with_columns(**columns, status=made["status"], score=made["score"]).with_columns(
         corpus=pl.lit(part.name), teacher=pl.lit(shard.teacher)
+    )
+    return (
+        pairs.with_columns(pair=pl.lit(part.pair)).with_columns(token_of_pair(shard.languages)) if part.pair else pairs
     )
 
 
@@ -139,7 +149,7 @@ def _chosen(text: pl.DataFrame, made: pl.DataFrame, shard: MadeShard) -> pl.Data
 def _tidied(shard: MadeShard) -> list[pl.Expr]:
     """Write the translations as `clean` writes training text."""
     side = OTHER_SIDE[shard.part.side]
-    spelling = Spelling.of(shard.rules, getattr(shard.languages, side))
+    spelling = Spelling.of(shard.rules, getattr(shard.of_pair, side))
     return [normalize.normalised(pl.col(side), *spelling)]
 
 

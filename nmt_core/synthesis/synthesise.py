@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import PipelineConfig, SyntheticPart
+from nmt_core.config.section import later
 from nmt_core.corpus import mix
 from nmt_core.corpus.joining import Joined, JoinedReport, MadeFiles, join, link_text
 from nmt_core.errors import StageError
@@ -51,6 +52,8 @@ class PartReport(BaseModel):
     tag: str
     seconds: float
     """Seconds that the last attempt at the translations took, in whichever run made them."""
+    pair: str = later("")
+    """Pair of languages. Empty means the recipe's only pair."""
 
 
 class TeacherReport(BaseModel):
@@ -126,7 +129,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Synthesi
         return SynthesisReport.model_validate_json((out / REPORT).read_bytes())
     split = inputs["split"]
     all_teachers = [
-        find_teachers(part, f"synthesis.parts.{number}", config.languages)
+        find_teachers(part, f"synthesis.parts.{number}", config.languages.of(part.pair))
         for number, part in enumerate(config.synthesis.parts)
     ]
     shards = link_text(split.path, out, with_train=config.synthesis.train_on_parallel)
@@ -266,4 +269,5 @@ def _part_report(one: _Made) -> PartReport:
         times=one.joined.rate.times,
         tag=one.joined.rate.tag,
         seconds=round(sum(teacher.seconds for teacher in one.teachers), 2),
+        pair=one.part.pair,
     )

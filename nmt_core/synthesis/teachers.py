@@ -60,7 +60,7 @@ def find_teachers(part: SyntheticPart, place: str, languages: LanguagesConfig) -
     Args:
         part: synthetic corpus.
         place: place of the part in the recipe, for messages.
-        languages: languages of the recipe.
+        languages: source and target language of the part.
 
     Raises:
         ConfigError: a model translates between other languages, or is one that only a whole run trains.

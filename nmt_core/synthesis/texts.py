@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from nmt_core.config import MixConfig, SyntheticPart
+from nmt_core.config import SIDES, MixConfig, SyntheticPart
 from nmt_core.corpus import normalize
 from nmt_core.corpus.clean import MONOLINGUAL_FILES, TRAIN_FILES
 from nmt_core.corpus.joining import originals
@@ -63,7 +63,10 @@ def _offered(part: SyntheticPart, split: Path, mix: MixConfig) -> Iterator[pl.Da
         if part.corpora:
             rows = rows.filter(pl.col("corpus").is_in(part.corpora))
         if is_parallel:
-            rows = originals(rows, mix).with_columns(text="source", reference="target")
+            rows = originals(rows.filter(pair=part.pair) if part.pair else rows, mix)
+            rows = rows.with_columns(text="source", reference="target")
+        elif part.pair:
+            rows = rows.filter(language=part.pair.split("-")[SIDES.index(part.side)])
         else:
             rows = rows.filter(side=part.side)
         yield rows.rename({"corpus": "from_corpus", "line": "from_line"})

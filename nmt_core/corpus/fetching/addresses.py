@@ -129,8 +129,12 @@ def resolve_here(corpus: ParallelCorpus, languages: LanguagesConfig) -> Resoluti
     return Resolution(tuple(in_pairs(names, languages, corpus.address, only_data=False)))
 
 
-def resolve_alone(corpus: MonolingualCorpus) -> Resolution | None:
+def resolve_alone(corpus: MonolingualCorpus, side: Side) -> Resolution | None:
     """Return the files of monolingual text, or None if a lookup beyond the address and this machine is needed.
+
+    Args:
+        corpus: monolingual text.
+        side: side that the text is in.
 
     Raises:
         DataError: the address is wrong, or a folder or pattern holds no file.
@@ -140,14 +144,14 @@ def resolve_alone(corpus: MonolingualCorpus) -> Resolution | None:
         return None
     path = local_path(corpus.address)
     if scheme or not (path.is_dir() or is_pattern(corpus.address)):
-        return Resolution((RequestedFile(corpus.address, corpus.side, sha256=corpus.sha256, alone=True),))
+        return Resolution((RequestedFile(corpus.address, side, sha256=corpus.sha256, alone=True),))
     if corpus.sha256:
         raise DataError(f"{corpus.address}: means several files, which one sha256 cannot describe: remove sha256")
     candidates = path.iterdir() if path.is_dir() else _glob(path)
     names = sorted(str(file) for file in candidates if file.is_file() and not file.name.startswith("."))
     if not names:
         raise DataError(f"{corpus.address}: holds no file: correct the address")
-    return Resolution(tuple(RequestedFile(name, corpus.side, alone=True) for name in names))
+    return Resolution(tuple(RequestedFile(name, side, alone=True) for name in names))
 
 
 def only(side: Side, resolution: Resolution) -> Resolution:

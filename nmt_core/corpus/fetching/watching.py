@@ -47,16 +47,17 @@ def watched(config: PipelineConfig) -> list[str]:
     parallel = (*config.corpus.train, *config.corpus.dev, *config.corpus.test)
     named: list[ParallelCorpus | MonolingualCorpus] = [*parallel, *config.corpus.monolingual]
     for corpus in named:
+        languages = corpus.languages_in(config.languages)
         if isinstance(corpus, MonolingualCorpus):
-            resolution = resolve_alone(corpus)
+            resolution = resolve_alone(corpus, corpus.side_in(config.languages))
         else:
-            resolution = resolve_here(corpus, config.languages)
+            resolution = resolve_here(corpus, languages)
         if resolution:
             addresses += [file.address for file in resolution.files if not file.sha256]
         elif scheme_of(corpus.address) in STORES:
             addresses.append(corpus.address)
         elif not corpus.sha256:
-            addresses += lock.files_of(short_key(corpus.address, config.languages))
+            addresses += lock.files_of(short_key(corpus.address, languages))
     return list(dict.fromkeys(addresses))
 
 

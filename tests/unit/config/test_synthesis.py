@@ -39,7 +39,7 @@ def test_one_teacher_needs_no_list_and_a_rule_of_the_mix_may_name_the_part() -> 
         ({"teachers": ["a", "b", "a"]}, ["a twice", "remove one"]),
         ({"choose": "chrf"}, ["choose=chrf", r"set search\.n_best"]),
         ({"text": "target_monolingual", "choose": "bleu"}, ["target_monolingual lacks", "set text to parallel_source"]),
-        ({"text": "source_monolingual"}, ["source language", r"corpus\.monolingual", "side: source"]),
+        ({"text": "source_monolingual"}, ["source language", r"corpus\.monolingual", "language: en"]),
         ({"text": "target_monolingual", "corpora": ["mine"]}, [r"synthesis\.parts\.0\.corpora", "'mine'", "news"]),
         ({"name": "mine"}, [r"synthesis\.parts\.0\.name='mine'", "another corpus"]),
         ({"name": "news"}, [r"synthesis\.parts\.0\.name='news'", "another corpus"]),

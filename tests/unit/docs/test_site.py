@@ -24,6 +24,7 @@ from nmt_core.corpus.cleaning.filters import remedies
 from nmt_core.corpus.cleaning.thresholds import rules_for
 from nmt_core.corpus.duplicates import exact
 from nmt_core.corpus.held_out import decontaminate
+from nmt_core.recipes.recipe import load_recipe
 from nmt_core.recipes.reference import option_reference
 
 ROOT = Path(__file__).parents[3]
@@ -223,8 +224,29 @@ FRAGMENTS = [
 @pytest.mark.parametrize(("page", "text"), FRAGMENTS)
 def test_parts_of_recipes_on_the_pages_are_valid(page: str, text: str) -> None:
     corpora = {"train": [{"name": name, "address": f"{name}.tsv"} for name in CORPORA]}
-    small = {"name": "x", "corpus": corpora, "encode": {"max_length": 64}}
+    languages = {"source": "en", "target": "de"}
+    small = {"name": "x", "languages": languages, "corpus": corpora, "encode": {"max_length": 64}}
     PipelineConfig.model_validate(small | yaml.safe_load(text))
+
+
+def titled(page: Path) -> dict[str, str]:
+    """Return the recipes of a page that have the name of a file, by this name."""
+    text = page.read_text(encoding="utf-8")
+    return dict(re.findall(r'^```yaml title="([\w.-]+\.yaml)"\n(.*?)^```$', text, re.MULTILINE | re.DOTALL))
+
+
+@pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in PAGES if "\nbase: " in page.read_text()])
+def test_recipes_that_begin_with_another_one_are_found_and_valid(page: str, tmp_path: Path) -> None:
+    """All pages are one folder of recipes, because some go on with the recipe of an earlier page."""
+    for name, text in (
+        {key: text for each in PAGES for key, text in titled(each).items()} | titled(ROOT / page)
+    ).items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    of_page = [text for text in blocks(ROOT / page, "yaml") if "base:" in text]
+    assert of_page
+    for text in of_page:
+        (tmp_path / "own.yaml").write_text(text, encoding="utf-8")
+        load_recipe(str(tmp_path / "own.yaml"))
 
 
 def test_figures_of_the_benchmarks_are_those_that_were_measured() -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_model
 
+from nmt_core.bundle.folder import read_bundle
 from nmt_core.config import (
     CorpusConfig,
     ExportConfig,
@@ -95,7 +96,7 @@ def test_weights_become_a_bundle_that_translates_as_they_do(
 ) -> None:
     tokenizer = Tokenizer(tiny_tokenizer_file)
     model = random_model(PRE_NORM, tokenizer.vocab_size)
-    report = run_stage(model, PRE_NORM, tiny_tokenizer_file, tmp_path)
+    report = run_stage(model, PRE_NORM, tiny_tokenizer_file, tmp_path, max_bleu_loss=100)
     assert capfd.readouterr() == ("", "")
     out = tmp_path / "out"
     sets = [f"{precision}/{name}" for precision in ("fp16", "fp32", "int8") for name in SET_FILES]
@@ -118,6 +119,20 @@ def test_weights_become_a_bundle_that_translates_as_they_do(
     in_fp16 = compare(TorchStepper(model), OnnxStepper(out / "fp16", 100), SOURCES, search)
     assert 1e-5 < in_fp16.max_difference < 0.02, "what rounding to half precision explains"
     assert in_fp16.identical >= 0.9 * len(SOURCES)
+
+
+def test_a_loss_that_cannot_be_seen_is_no_reason_to_publish(tiny_tokenizer_file: Path, tmp_path: Path) -> None:
+    """BLEU of random weights is 0 in fp32. Int8 could not lose any of it, however bad it is."""
+    model = random_model(PRE_NORM, Tokenizer(tiny_tokenizer_file).vocab_size)
+    report = run_stage(model, PRE_NORM, tiny_tokenizer_file, tmp_path, shortlist=True)
+    assert report.bleu == {"fp32": 0.0}
+    assert report.not_published.keys() == {"int8", "fp16", "shortlist"}
+    facts = (f"BLEU of fp32 on {len(LINES)} dev sentences is 0", "train longer", "export.max_bleu_loss=100")
+    assert all(fact in reason for fact in facts for reason in report.not_published.values())
+    assert read_bundle(tmp_path / "out").precisions == ("fp32",)
+    assert [line.partition(":")[0] for line in report.costs] == [
+        f"{name} is not published" for name in ("int8", "fp16", "shortlist")
+    ]
 
 
 def test_a_precision_that_loses_too_much_is_not_published(tiny_tokenizer_file: Path, tmp_path: Path) -> None:

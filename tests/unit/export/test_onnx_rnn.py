@@ -11,7 +11,15 @@ import torch
 from safetensors.torch import save_model
 
 from nmt_core.bundle.folder import read_bundle
-from nmt_core.config import CorpusConfig, ModelConfig, PipelineConfig, RnnConfig, SearchConfig, ToyCorpusConfig
+from nmt_core.config import (
+    CorpusConfig,
+    ExportConfig,
+    ModelConfig,
+    PipelineConfig,
+    RnnConfig,
+    SearchConfig,
+    ToyCorpusConfig,
+)
 from nmt_core.export.onnx import run
 from nmt_core.export.parity import compare
 from nmt_core.models.build import build_model
@@ -47,7 +55,8 @@ def test_a_recurrent_model_becomes_a_bundle_that_translates_as_it_does(
     for file in ("dev.parquet", "train-00000.parquet"):
         polars.DataFrame({"source": LINES, "target": LINES}).write_parquet(tmp_path / "split" / file)
     (tmp_path / "split" / "splits.json").write_text(json.dumps({"dev": "dev.parquet", "tests": {}}))
-    pipeline = PipelineConfig(name="tiny", corpus=CorpusConfig(toy=ToyCorpusConfig()), model=config)
+    export = ExportConfig(max_bleu_loss=100)  # BLEU of random weights is 0
+    pipeline = PipelineConfig(name="tiny", corpus=CorpusConfig(toy=ToyCorpusConfig()), model=config, export=export)
     inputs = {name: Artifact(name, "0" * 32, tmp_path / name) for name in ("average", "split")}
     inputs["tokenizer"] = Artifact("tokenizer", "0" * 32, tiny_tokenizer_file.parent)
     stage = restrict(pipeline, STAGES["export"].sections)

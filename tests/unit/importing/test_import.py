@@ -136,10 +136,12 @@ def test_int8_of_random_weights_is_refused_by_name_and_fp32_is_served(
 ) -> None:
     _, _, done = imported
     [line] = done.costs
-    assert line.startswith("int8 is not published, users translate in fp32")
-    reason = "BLEU of fp32 is 0 on the text" if not done.bleu["fp32"] else "the loss exceeds export.bleu_loss_bound=1"
-    assert reason in line
-    assert done.bleu["int8"] < done.bleu["fp32"] - 1 or not done.bleu["fp32"]
+    if done.bleu["fp32"]:
+        assert line.startswith("int8 is not published, users translate in fp32")
+        assert "the loss exceeds export.bleu_loss_bound=1" in line
+        assert done.bleu["int8"] < done.bleu["fp32"] - 1
+    else:
+        assert line.startswith("int8 is not published: BLEU of fp32 on 60 dev sentences is 0, so no loss could be seen")
     assert read_bundle(done.folder).precisions == ("fp32",)
     assert not (done.folder / "int8").exists()
     assert Translator.load(done.folder).precision == "fp32"

@@ -129,6 +129,23 @@ def test_pinned_text_is_not_watched(tmp_path: Path) -> None:
     ]
 
 
+def test_text_of_many_pairs_is_watched_in_its_own_pair(tmp_path: Path) -> None:
+    lock = Lockfile(str(tmp_path / "lock.json"))
+    lock.record_files("opus:X/v1 fr-en", ["https://example.org/fr.zip"])
+    lock.record_files("opus:N/v1 en-de", ["https://example.org/de.zip"])
+    (tmp_path / "a.tsv").write_text("a\tb\n")
+    held_out = {"address": str(tmp_path / "a.tsv"), "sha256": "0" * 64, "pairs": "en-de"}
+    corpus = {
+        "train": [held_out | {"name": "t"}, {"address": "opus:X/v1", "pairs": "fr-en"}],
+        "dev": [held_out | {"name": "dev"}],
+        "test": [held_out | {"name": "test"}],
+        "monolingual": [{"name": "german", "language": "de", "address": "opus:N/v1"}],
+        "lock": str(tmp_path / "lock.json"),
+    }
+    config = PipelineConfig.model_validate({"name": "x", "languages": {"pairs": ["en-de", "fr-en"]}, "corpus": corpus})
+    assert watched(config) == ["https://example.org/fr.zip", "https://example.org/de.zip"]
+
+
 def test_a_lock_file_forgets_what_has_changed_and_nothing_else(tmp_path: Path) -> None:
     lock = Lockfile(str(tmp_path / "lock.json"))
     for address in ("https://a", "https://b", "s3://bucket/1.tsv"):
