@@ -58,7 +58,7 @@ def columns_of(corpus: Corpus, languages: LanguagesConfig) -> tuple[str, str]:
 
 
 def pairs_of(corpus: Corpus, languages: LanguagesConfig) -> tuple[str, ...]:
-    """Return the pairs of languages of a corpus, that of its files first. Empty means the recipe's only pair."""
+    """Return the pairs of a corpus, the direction of its files first. Empty means the recipe's only pair."""
     if isinstance(corpus, ParallelCorpus):
         return corpus.pairs
     return (corpus.languages_in(languages).pair,) if languages.pairs else ()

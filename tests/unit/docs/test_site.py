@@ -237,7 +237,7 @@ def titled(page: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in PAGES if "\nbase: " in page.read_text()])
 def test_recipes_that_begin_with_another_one_are_found_and_valid(page: str, tmp_path: Path) -> None:
-    """All pages are one folder of recipes, because some go on with the recipe of an earlier page."""
+    """All pages are one folder of recipes, because some begin with the recipe of an earlier page."""
     for name, text in (
         {key: text for each in PAGES for key, text in titled(each).items()} | titled(ROOT / page)
     ).items():
