@@ -8,10 +8,11 @@ cluster gives the task to another one.
 
 import importlib
 import os
+import uuid
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import copy_context
 from itertools import chain, islice
 from pathlib import Path
@@ -136,6 +137,24 @@ class ClusterWorkers(ABC):
             self._runner = self._start()
         return self._runner
 
+    def _compare(self, ask: Callable[[Mapping[str, Path]], Mapping[str, Mapping[str, str]]]) -> None:
+        """Refuse workers that would produce other results, or write them to another place.
+
+        Args:
+            ask: function that returns `_surroundings` of the marks on each worker.
+        """
+        with _marks(self._settings) as marks:
+            needed = _surroundings(marks) | {"PREFECT_API_URL": "set"}
+            surroundings_by_worker = ask(marks)
+        for worker, surroundings in surroundings_by_worker.items():
+            for name, value in needed.items():
+                if surroundings.get(name, "missing") != value:
+                    raise ConfigError(
+                        f"NMT_WORKERS={self._settings.workers}: on the worker {worker}, {name} is "
+                        f"{surroundings.get(name, 'missing')}, but must be {value} as on this machine: correct it and "
+                        "restart the worker"
+                    )
+
     @abstractmethod
     def _start(self) -> Runner:
         """Start or find the cluster. `_stack` ends it."""
@@ -173,20 +192,8 @@ class DaskWorkers(ClusterWorkers):
             raise ConfigError(
                 f"NMT_WORKERS={self._settings.workers}: no Dask worker answers ({error}): {_START}"
             ) from None
-        self._compare(client.run(_surroundings, self._settings.home))
+        self._compare(lambda marks: client.run(_surroundings, marks))
         return cast(Runner, runner)
-
-    def _compare(self, surroundings_by_worker: Mapping[str, Mapping[str, str]]) -> None:
-        """Refuse workers that would produce other results, or write them to another place."""
-        needed = _surroundings(self._settings.home) | {"PREFECT_API_URL": "set"}
-        for worker, surroundings in surroundings_by_worker.items():
-            for name, value in needed.items():
-                if surroundings.get(name, "missing") != value:
-                    raise ConfigError(
-                        f"NMT_WORKERS={self._settings.workers}: on the worker {worker}, {name} is "
-                        f"{surroundings.get(name, 'missing')}, but must be {value} as on this machine: correct it and "
-                        "restart the worker"
-                    )
 
     def _processors(self, runner: Runner) -> int:
         return max(1, sum(runner.client.nthreads().values()))  # type: ignore[attr-defined]  # of this runner alone
@@ -214,7 +221,17 @@ class RayWorkers(ClusterWorkers):
             raise ConfigError(
                 f"NMT_WORKERS={self._settings.workers}: Ray does not answer ({error}): {_START}"
             ) from None
+        if self._address:
+            self._compare(self._surroundings_by_node)
         return cast(Runner, runner)
+
+    def _surroundings_by_node(self, marks: Mapping[str, Path]) -> dict[str, dict[str, str]]:
+        """Return the surroundings of each living node, by its address."""
+        on_node = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+        look = self._ray.remote(num_cpus=0)(_surroundings)
+        nodes = [node for node in self._ray.nodes() if node["Alive"]]
+        asked = [look.options(scheduling_strategy=on_node(node["NodeID"], soft=False)).remote(marks) for node in nodes]
+        return dict(zip((node["NodeManagerAddress"] for node in nodes), self._ray.get(asked), strict=True))
 
     def _submit(self, runner: Runner, perform_task: PrefectTask[[bytes], bytes], order: bytes) -> PrefectFuture[bytes]:
         with self._options(max_retries=ATTEMPTS - 1):
@@ -233,11 +250,36 @@ def _environment() -> dict[str, str]:
     return WORKER_ENVIRONMENT | {"PREFECT_API_URL": api}
 
 
-def _surroundings(home: Path) -> dict[str, str]:
-    """Return the values that must be the same on every worker."""
+@contextmanager
+def _marks(settings: Settings) -> Iterator[dict[str, Path]]:
+    """Put a file of a new name into each folder that all machines must share, for the time of the block."""
+    folders = {"NMT_HOME": settings.home}
+    if settings.scratch and "://" not in settings.scratch:
+        folders["NMT_SCRATCH"] = Path(settings.scratch)
+    marks = {name: folder / f".shared-{uuid.uuid4().hex}" for name, folder in folders.items()}
+    try:
+        for mark in marks.values():
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()
+        yield marks
+    finally:
+        for mark in marks.values():
+            mark.unlink(missing_ok=True)
+
+
+def _surroundings(marks: Mapping[str, Path]) -> dict[str, str]:
+    """Return the values that must be the same on every worker.
+
+    Args:
+        marks: file in each shared folder, by the setting of the folder. A folder of the same name without it is another
+            one, such as a disk of the worker's own.
+    """
     surroundings = {name: version for name, version in versions().items() if name in _SAME_EVERYWHERE}
     surroundings["PREFECT_API_URL"] = "set" if PREFECT_API_URL.value() else "not set"
-    return surroundings | {f"the folder NMT_HOME ({home})": "there" if home.is_dir() else "missing"}
+    for name, mark in marks.items():
+        found = "the same" if mark.is_file() else "another one" if mark.parent.is_dir() else "missing"
+        surroundings[f"the folder {name} ({mark.parent})"] = found
+    return surroundings
 
 
 def _extra(extra: str, module: str) -> Any:

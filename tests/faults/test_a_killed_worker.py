@@ -4,27 +4,21 @@ The worker is stopped first. Sooner or later it holds a task that no other worke
 worker is killed and another one takes its task. So no test here would end without the kill, or without the rescue.
 """
 
-import hashlib
 import signal
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
-import polars as pl
 import psutil
 import pytest
+from support.shuffles import FIRST_MAP, REDUCE, digests, find_copies, write_shards
 from support.until import patient, until
 
 from flows.settings import Settings
 from flows.workers.clusters import workers_for
-from nmt_core.config import CleanConfig
-from nmt_core.corpus.duplicates import exact
 from nmt_core.execution.pool import InProcess
 
-SHARDS, ROWS = 20, 50_000
-CONFIG = CleanConfig()
 CHILDREN = {"local": "nmt_core.execution.child ", "dask": "multiprocessing.spawn", "ray": "ray::_"}
 """Part of the command line of a worker. Ray names a worker after its task, while it does one of ours."""
 
@@ -38,29 +32,17 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Shards of a million pairs, many of them repeated."""
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shards")
-    random = np.random.default_rng(1)
-    spread = np.uint64(0x9E3779B97F4A7C15)  # odd: different numbers become different keys, all over the range
-    files = [folder / f"{number:05d}.parquet" for number in range(SHARDS)]
-    for number, file in enumerate(files):
-        pairs = random.integers(0, 400_000, ROWS, np.uint64)
-        places = np.arange(number * ROWS, (number + 1) * ROWS, dtype=np.uint64)
-        pl.DataFrame({"place": places, "pair_key": pairs * spread}).write_parquet(file)
-    return [str(file) for file in files]
+    write_shards(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def undisturbed(shards: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def undisturbed(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     scratch = tmp_path_factory.mktemp("undisturbed")
-    drops = exact.deduplicate(shards, CONFIG, str(scratch), InProcess())
-    assert sum(len(exact.read_drops(url)) for url in drops) > 500_000
+    find_copies(shards, scratch, InProcess())
     return digests(scratch)
-
-
-def digests(folder: Path) -> dict[str, str]:
-    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
 
 
 class Killer(threading.Thread):
@@ -103,24 +85,23 @@ def workers_of(kind: str, others: list[psutil.Process]) -> list[psutil.Process]:
     return found
 
 
-MAP, REDUCE = "pair-map-00006.bin", "pair-reduce-00004.bin"
 faults, nightly = pytest.mark.faults, pytest.mark.nightly
 
 
 @pytest.mark.parametrize(
     ("settings", "file"),
     [
-        ("local", MAP),
+        ("local", FIRST_MAP),
         pytest.param("local", REDUCE, marks=nightly),
-        pytest.param("dask", MAP, marks=nightly),
+        pytest.param("dask", FIRST_MAP, marks=nightly),
         pytest.param("dask", REDUCE, marks=[faults, pytest.mark.cpu(30)]),
-        pytest.param("ray", MAP, marks=faults),
+        pytest.param("ray", FIRST_MAP, marks=faults),
         pytest.param("ray", REDUCE, marks=nightly),
     ],
     indirect=["settings"],
 )
 def test_the_result_of_the_shuffle_is_the_same(
-    file: str, settings: Settings, shards: list[str], undisturbed: dict[str, str], tmp_path: Path
+    file: str, settings: Settings, shards: Path, undisturbed: dict[str, str], tmp_path: Path
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -130,7 +111,7 @@ def test_the_result_of_the_shuffle_is_the_same(
         assert workers.count == 2
         killer.start()
         try:
-            exact.deduplicate(shards, CONFIG, str(scratch), workers)
+            find_copies(shards, scratch, workers)
         finally:
             killer.over = True
             killer.join()

@@ -2,9 +2,10 @@
 
 import itertools
 import os
+import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -12,6 +13,7 @@ import pytest
 from prefect import flow, get_client, task
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.context import FlowRunContext
+from support.facts import raises
 from support.until import command_line, until
 
 from flows.settings import Settings
@@ -156,13 +158,29 @@ def test_a_cluster_that_is_there_is_used_and_left_running(workers: DaskWorkers, 
 
 def test_workers_that_would_make_something_else_are_refused(settings: Settings) -> None:
     workers = DaskWorkers(settings)
-    same = clusters._surroundings(settings.home) | {"PREFECT_API_URL": "set"}
-    workers._compare({"tcp://1": same})
-    for name, value in {"polars": "1.0.0", "PREFECT_API_URL": "not set"}.items():
-        message = rf"NMT_WORKERS=dask: on the worker tcp://2, {name} is {value}, but must be {same[name]}"
-        with pytest.raises(ConfigError, match=message):
-            workers._compare({"tcp://1": same, "tcp://2": same | {name: value}})
-    assert "missing" in clusters._surroundings(settings.home / "elsewhere").values()
+    folder = f"the folder NMT_HOME ({settings.home})"
+
+    def found(marks: Mapping[str, Path], **changes: str) -> dict[str, str]:
+        return clusters._surroundings(marks) | {"PREFECT_API_URL": "set"} | changes
+
+    workers._compare(lambda marks: {"tcp://1": found(marks)})
+    for name, value in {"polars": "1.0.0", "PREFECT_API_URL": "not set", folder: "another one"}.items():
+        with raises(ConfigError, re.escape(f"NMT_WORKERS=dask: on the worker tcp://2, {name} is {value}, but must be")):
+            workers._compare(
+                lambda marks, change={name: value}: {"tcp://1": found(marks), "tcp://2": found(marks, **change)}
+            )
+    assert not list(settings.home.glob(".shared-*")), "marks are removed"
+
+
+def test_a_folder_of_the_same_name_that_is_not_shared_is_told_apart(settings: Settings, tmp_path: Path) -> None:
+    scratch = Settings.load({"NMT_HOME": str(settings.home), "NMT_SCRATCH": str(tmp_path / "new" / "scratch")})
+    with clusters._marks(scratch) as marks:
+        assert set(marks) == {"NMT_HOME", "NMT_SCRATCH"}
+        here = clusters._surroundings(marks)
+        marks["NMT_HOME"].unlink()  # as on a machine with a folder of its own under this path
+        elsewhere = clusters._surroundings(marks | {"NMT_SCRATCH": tmp_path / "nowhere" / "mark"})
+    assert [value for name, value in here.items() if "folder" in name] == ["the same", "the same"]
+    assert [value for name, value in elsewhere.items() if "folder" in name] == ["another one", "missing"]
 
 
 def test_a_cluster_that_does_not_answer_is_an_error(
