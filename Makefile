@@ -112,7 +112,7 @@ cluster: $(WITH_TESTS)
 			echo "Slurm is not installed here, and only root can install it: apt-get install $(CLUSTER_PACKAGES)"; exit 1; \
 		fi; \
 	fi
-	$(BIN)/pytest -m cluster tests/cluster --durations 0
+	$(BIN)/pytest -m cluster tests/cluster tests/integration/operations --durations 0
 
 everything: check
 	$(BIN)/pytest -m "not nightly and not cluster and not containers" --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 60
