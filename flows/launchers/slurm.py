@@ -32,6 +32,8 @@ _PASSING = re.compile(r"unable to contact|timed out|connection refused|zero byte
 """Messages of Slurm's commands when the controller does not answer, as opposed to errors of the job."""
 _KILLS_TRAINING = 'kill -TERM "$srun"'
 """Command of the templates before version 0.2. `srun` does not pass SIGTERM on, but kills the processes."""
+_HELD = "held"
+"""Part of the reasons for which Slurm never starts a job by itself, such as `launch failed requeued held`."""
 _COLONS = 2  # in a time of Slurm
 _SECONDS_FOR_A_COMMAND = 120
 _SECONDS_BETWEEN_LOOKS = 1.0
@@ -99,7 +101,13 @@ class _Queued:
 
     def __str__(self) -> str:
         reason = f" ({self.reason})" if self.reason not in {"", "None"} else ""
-        return f"Slurm job {self.slurm_id} is {self.state}{reason}"
+        said = f"Slurm job {self.slurm_id} is {self.state}{reason}"
+        if _HELD not in self.reason.lower():
+            return said
+        return (
+            f"{said}. It does not start until you run `scontrol release {self.slurm_id}`. `sinfo --list-reasons` shows "
+            "problems of nodes, such as a full disk"
+        )
 
 
 @dataclass(frozen=True)

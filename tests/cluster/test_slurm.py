@@ -140,6 +140,19 @@ def test_a_job_that_waits_says_why_and_may_be_cancelled_before_it_runs(
     assert run.result().report()["updates"] == 10
 
 
+def test_a_job_that_full_disks_hold_says_how_to_release_it(training_of: TrainingOf, slurm: SlurmCluster) -> None:
+    training, reporter = training_of(max_updates=10), Watched()
+    with slurm.with_full_spools():
+        run = InBackground(lambda: training.on_slurm(reporter, NMT_NODES="2"))
+        held = run.until(lambda: next((notice for notice in reporter.notices if "requeued held" in notice), ""))
+        assert "SlurmdSpoolDir" in slurm.do("sinfo", "--list-reasons").stdout
+    (number,) = slurm.jobs()
+    assert f"`scontrol release {number}`" in held and "`sinfo --list-reasons`" in held
+    slurm.do("scontrol", "release", number)
+    slurm.begin_now(number)
+    assert run.result().report()["updates"] == 10
+
+
 def test_two_jobs_and_another_users_job_run_side_by_side(training_of: TrainingOf, slurm: SlurmCluster) -> None:
     trainings = [training_of(f"store{i}", max_updates=100, seed=i) for i in (1, 2)]
     reporters = [Watched(), Watched()]

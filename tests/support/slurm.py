@@ -90,7 +90,9 @@ class SlurmCluster:
         self._start(node, "-D", "-N", node, "-f", str(self.configuration), program="slurmd")
 
         def is_there() -> bool:
-            if self.state(node).startswith("down"):  # refused where the node has come back by itself meanwhile
+            if self.state(node).startswith(
+                ("down", "drain")
+            ):  # refused where the node has come back by itself meanwhile
                 self.do("scontrol", "update", f"nodename={node}", "state=resume", check=False)
             return self.state(node) in {"idle", "mixed", "allocated"}
 
@@ -103,6 +105,25 @@ class SlurmCluster:
             for process in self.processes_on(name):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
+
+    @contextlib.contextmanager
+    def with_full_spools(self) -> Iterator[None]:
+        """Leave no space for the batch scripts of jobs on any node in the block. Afterwards, all nodes accept jobs."""
+        folders = [self.folder / f"spool-{node}" for node in NODES]
+        for node, folder in zip(NODES, folders, strict=True):
+            self.kill(node)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "none", folder], check=True)
+            self.start_node(node)
+            with (folder / "fill").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(b"\0" * 1_024)
+        try:
+            yield
+        finally:
+            for node, folder in zip(NODES, folders, strict=True):
+                self.kill(node)
+                subprocess.run(["umount", "--lazy", folder], check=True)
+                self.start_node(node)
 
     def lose(self, node: str) -> None:
         """Kill a node, and have the controller notice at once instead of after minutes."""
