@@ -10,8 +10,9 @@ one thread a process, on synthetic shards. Each process has a micro-batch of its
 - Bytes an update: of all packets, headers included, that the processes send each other, inside a host (its loopback)
   and between hosts, from one point of the curve to a later one.
 - Formula: bytes of numbers alone, of P parameters in fp32, for n processes in groups of s that share the weights. DDP
-  reduces gradients in a ring, 2 (n - 1) 4 P in all. FSDP gathers the weights twice and scatters the gradients once,
-  3 (n - 1) 4 P. HSDP does so inside each host, and reduces its part of the gradients between r = n / s hosts,
+  reduces gradients in a ring, 2 (n - 1) 4 P in all. FSDP gathers the L weights of the layers twice and the others once,
+  and reduces the gradients, for which gloo sends as much as for DDP: (n - 1) 4 (P + L + 2 P). NCCL sends half as much
+  for gradients. HSDP does so inside each host, and reduces its part of the gradients between r = n / s hosts,
   2 (r - 1) 4 P in all.
 - CPU ms: of each process an update. Wall-clock times beside other work say nothing, so they are not given.
 
@@ -26,16 +27,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import synthetic
+import torch
+from torch import nn
 
 from nmt_core.config import ModelConfig, TrainConfig
 from nmt_core.execution.torchrun import CONFIG
 from nmt_core.models.build import build_model
+from nmt_core.models.transformer import Transformer
 from nmt_core.train.trainer import LOG_EVERY
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -76,8 +80,12 @@ def main() -> None:
 def measure_updates(arguments: argparse.Namespace) -> None:
     """Print the price of an update by kind, hosts and processes."""
     model = ModelConfig.model_validate(_MODEL)
-    size = 4 * sum(parameter.numel() for parameter in build_model(model, _VOCABULARY).parameters())
-    print(f"P = {size // 4:,} parameters, 4 P = {size / 1e6:.2f} MB\n")
+    built = build_model(model, _VOCABULARY)
+    assert isinstance(built, Transformer)
+    size, of_layers = (
+        _bytes_of(part.parameters()) for part in (built, nn.ModuleList([*built.encoder, *built.decoder]))
+    )
+    print(f"P = {size // 4:,} parameters, 4 P = {size / 1e6:.2f} MB, of which layers {of_layers / 1e6:.2f} MB\n")
     print("| Parallel | Hosts x processes | MB between hosts | Formula | MB in hosts | Formula | CPU ms an update |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     with tempfile.TemporaryDirectory(prefix="bench-growth-") as name:
@@ -87,7 +95,7 @@ def measure_updates(arguments: argparse.Namespace) -> None:
             with network(hosts) as joined:
                 between, inside, cpu = _train(Path(name), data, joined, parallel, processes, arguments.updates)
             n = hosts * processes
-            outer, inner = _formula(parallel, hosts, processes, size)
+            outer, inner = _formula(parallel, hosts, processes, size, of_layers)
             print(
                 f"| {parallel} | {hosts} x {processes} | {between / 1e6:.2f} | {outer / 1e6:.2f} | {inside / 1e6:.2f} "
                 f"| {inner / 1e6:.2f} | {cpu / n * 1e3:.0f} |",
@@ -95,12 +103,24 @@ def measure_updates(arguments: argparse.Namespace) -> None:
             )
 
 
-def _formula(parallel: str, hosts: int, processes: int, size: int) -> tuple[float, float]:
-    """Return the bytes of an update between hosts and inside them. `size` is the size of the weights in bytes."""
+def _bytes_of(parameters: Iterable[torch.Tensor]) -> int:
+    return 4 * sum(parameter.numel() for parameter in parameters)
+
+
+def _formula(parallel: str, hosts: int, processes: int, size: int, of_layers: int) -> tuple[float, float]:
+    """Return the bytes of an update between hosts and inside them.
+
+    Args:
+        parallel: ddp, fsdp or hsdp.
+        hosts: number of hosts.
+        processes: number of processes on each.
+        size: size of all weights in bytes.
+        of_layers: size of the weights of the layers. FSDP keeps the others from the forward to the backward pass.
+    """
+    reduced, gathered = 2 * size, size + of_layers
     if parallel == "hsdp":
-        return 2 * (hosts - 1) * size, 3 * (processes - 1) * size * hosts
-    n, passes = hosts * processes, {"ddp": 2, "fsdp": 3}[parallel]
-    whole = passes * (n - 1) * size
+        return (hosts - 1) * reduced, (processes - 1) * (gathered + reduced) * hosts
+    whole = (hosts * processes - 1) * (reduced + (gathered if parallel == "fsdp" else 0))
     return (whole, 0.0) if processes == 1 else (0.0, whole)
 
 
