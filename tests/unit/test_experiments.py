@@ -14,6 +14,7 @@ import torch
 
 from flows.comparison.contenders import ComparedRun, contenders
 from flows.comparison.table import rows
+from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
 from nmt_core.models.build import build_model
 from nmt_core.recipes.recipe import load_recipe
@@ -28,6 +29,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from compare import EXPERIMENTS, Experiment, schedule
 from compare_joined import corpus_of, write_joined
 from compare_tables import BASE, TABLE_3, averages, beside_the_paper
+from many_pairs import PAIRS, POOREST, recipe
 
 KOREAN = ("char", "word", "bpe", "unigram", "morphemes")
 
@@ -218,3 +220,18 @@ def test_averages_are_shown_where_they_are_worse_than_a_checkpoint() -> None:
     ]
     *_, line = averages(rows(runs))
     assert line == "| x | 11.00 ± 1.41 | 10.00 | +1.00 ± 1.41 | best alone, average of 5 |"
+
+
+def test_one_model_for_all_pairs_differs_from_a_model_of_each_only_in_its_pairs() -> None:
+    many = PipelineConfig.model_validate(recipe(Path("text"), PAIRS, 1_200))
+    assert set(many.languages.pairs) == {*PAIRS} and len(PAIRS) == 12
+    assert {pair for corpus in many.corpus.test for pair in corpus.pairs} == {*PAIRS}
+    for pair in PAIRS:
+        own = PipelineConfig.model_validate(recipe(Path("text"), [pair], 100))
+        assert own.languages.pair == pair
+        assert own.model.model_copy(update={"dropout": many.model.dropout}) == many.model
+        assert (own.corpus.train[0].source, own.corpus.train[0].target) == tuple(
+            str(Path("text", f"train.{language}.gz")) for language in pair.split("-")
+        )
+        limits = {rule.pair: rule.max_pairs for rule in many.mix.pairs}
+        assert [rule.max_pairs for rule in own.mix.corpora] == ([limits[pair]] if pair in POOREST else [])
