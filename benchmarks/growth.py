@@ -48,6 +48,7 @@ from support.network import Network, network
 
 _VOCABULARY = 4_000
 _TOKENS = 512
+_SHARDS = 20
 _MODEL = {"d_model": 128, "d_ff": 512, "num_heads": 4, "encoder_layers": 3, "decoder_layers": 3}
 _ROWS = (
     *(("ddp", 1, 1), ("ddp", 1, 2), ("ddp", 2, 1), ("ddp", 1, 4), ("ddp", 4, 1)),
@@ -177,13 +178,16 @@ def _cpu_seconds(launcher: OnHosts) -> float:
 
 def measure_data(arguments: argparse.Namespace) -> None:
     """Print what the data stages take with workers of Dask and Ray."""
-    print(f"| Workers | Number | Seconds of `clean`, {arguments.pairs:,} pairs | CPU-seconds of all |")
+    print(
+        f"| Workers | Number | Seconds of `clean`, {arguments.pairs:,} pairs in {_SHARDS} shards | CPU-seconds of all |"
+    )
     print("| --- | ---: | ---: | ---: |")
     for kind in ("local", "dask", "ray"):
         for workers in arguments.workers:
             with tempfile.TemporaryDirectory(prefix="bench-growth-") as home:
                 settings = {"NMT_HOME": home, "NMT_WORKERS": kind, "NMT_THREADS": str(workers)}
-                sizes = ["--set", f"corpus.toy.pairs={arguments.pairs}"]
+                shard = f"clean.shard_pairs={arguments.pairs // _SHARDS}"
+                sizes = ["--set", f"corpus.toy.pairs={arguments.pairs}", "--set", shard]
                 code = "from flows.cli.app import main; main()"
                 command = [sys.executable, "-c", code, "run", "quickstart", "--until", "clean", "--json", *sizes]
                 spent, done = _measured(lambda: _output(command, settings))  # noqa: B023  # called at once

@@ -57,6 +57,7 @@ def workers(settings: Settings, listening_before: set[tuple[str, int]]) -> Itera
 
 
 @pytest.mark.slow
+@pytest.mark.cpu(25)  # it starts the cluster
 def test_results_come_in_the_order_of_the_tasks(workers: DaskWorkers) -> None:
     assert list(workers.map(abs, range(-7, 0))) == list(range(7, 0, -1))
     assert list(workers.map(abs, [])) == []
