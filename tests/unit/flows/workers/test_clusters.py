@@ -157,6 +157,7 @@ def test_a_cluster_that_is_there_is_used_and_left_running(workers: DaskWorkers, 
     assert list(workers.map(abs, [-1, -2])) == [1, 2]
 
 
+@pytest.mark.cpu(15)  # it may be the first that needs a Prefect server
 def test_workers_that_would_make_something_else_are_refused(settings: Settings) -> None:
     workers = DaskWorkers(settings)
     folder = f"the folder NMT_HOME ({settings.home})"
