@@ -202,7 +202,7 @@ class SlurmCluster:
         with (self.folder / f"{name}.out").open("ab") as output:
             self._processes[name] = subprocess.Popen(
                 [program or name, *arguments], env=self.environment, stdin=subprocess.DEVNULL, stdout=output,
-                stderr=output, start_new_session=True,
+                stderr=output, start_new_session=True, cwd=self.folder,  # where a daemon that aborts leaves its core
             )  # fmt: skip
 
 
