@@ -19,7 +19,7 @@ from nmt_core.config import SIDES, AugmentedPart, CleanConfig, LanguagesConfig, 
 from nmt_core.corpus import mix, normalize
 from nmt_core.corpus.clean import TRAIN_FILES
 from nmt_core.corpus.held_out import decontaminate
-from nmt_core.corpus.joining import FROM, Joined, JoinedReport, MadeFiles, in_pairs, join, leaks, link_text, originals
+from nmt_core.corpus.joining import FROM, Joined, JoinedReport, MadeFiles, by_pair, join, leaks, link_text, originals
 from nmt_core.corpus.shard import DROPPED_COLUMNS, ROW_GROUP_PAIRS, train_columns
 from nmt_core.errors import StageError
 from nmt_core.spelling import Spelling
@@ -202,7 +202,7 @@ def change_shard(task: ShardTask) -> Changed:
     place = ("corpus", "line", *(["pair"] if task.languages.pairs else []))
     drawn_by = [pl.lit(task.seed), pl.lit(task.part.name), *map(pl.col, place)]
     rows = rows.with_columns(draw=normalize.hashed(pl.format("\t".join("{}" for _ in drawn_by), *drawn_by)))
-    parts = [_judged(task, own, languages) for languages, own in in_pairs(rows, task.languages)]
+    parts = [_judged(task, own, languages) for languages, own in by_pair(rows, task.languages)]
     copies = pl.concat(parts) if parts else _judged(task, rows, task.languages)
     kept, dropped = copies.filter(pl.col("reason").is_null()), copies.filter(pl.col("reason").is_not_null())
     storage.write(kept.select(*columns, *FROM), task.kept, row_group_pairs=ROW_GROUP_PAIRS)

@@ -57,7 +57,7 @@ def originals(rows: pl.DataFrame, config: MixConfig) -> pl.DataFrame:
     return rows.with_columns(source=pl.col("source").str.strip_prefix(tag))
 
 
-def in_pairs(rows: pl.DataFrame, languages: LanguagesConfig) -> Iterator[tuple[LanguagesConfig, pl.DataFrame]]:
+def by_pair(rows: pl.DataFrame, languages: LanguagesConfig) -> Iterator[tuple[LanguagesConfig, pl.DataFrame]]:
     """Yield the rows of each pair of languages, with its languages. A recipe for one pair has all rows in it."""
     if not languages.pairs:
         yield languages, rows
