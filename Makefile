@@ -118,9 +118,11 @@ everything: check
 	$(BIN)/pytest -m "not nightly and not cluster and not containers" --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 60
 
 # Files that pickle, fork, launch or signal. What the other files of these folders compute is the same on any Python.
+# Types are checked because a newer Python may have a newer NumPy, whose types differ.
 OF_THE_INTERPRETER := $(addprefix tests/,unit/flows/launchers distributed/test_a_shared_folder.py distributed/test_two_processes.py \
 	$(patsubst %,unit/train/test_%.py,average checkpoint device launch reading restarts sharing spent start status stop_and_keep threads))
 interpreter: $(WITH_TESTS)
+	$(BIN)/mypy
 	$(BIN)/pytest $(OF_THE_INTERPRETER) -m "not slow and not nightly" --numprocesses 2 --dist loadfile --no-loadscope-reorder \
 		--durations 20
 

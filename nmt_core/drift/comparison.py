@@ -197,7 +197,7 @@ def _grouped(counts: Counts, reference: Counts) -> Counts:
     Bins that the reference lacks are groups of their own: otherwise a value that is new would be among values that are
     frequent.
     """
-    share = (reference.cumsum() - reference / 2) / max(reference.sum(), 1)
+    share = (reference.cumsum() - reference / 2) / max(int(reference.sum()), 1)
     groups = np.floor(share * _GROUPS).astype(np.int64)
     empty = reference == 0
     below, above = empty & (reference.cumsum() == 0), empty & (reference.cumsum() == reference.sum())
