@@ -16,15 +16,12 @@ has a dropout of 0.1 in place of 0.3, because it reads more text.
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import yaml
+import recipe_run
 
 LANGUAGES = ("en", "de", "fr", "cs")
 PAIRS = [pair for one, two in combinations(LANGUAGES, 2) for pair in (f"{one}-{two}", f"{two}-{one}")]
@@ -83,17 +80,7 @@ def _corpora(folder: Path, role: str, pairs: Sequence[str]) -> list[dict[str, An
 
 def train(home: Path, made: dict[str, Any]) -> dict[str, float]:
     """Train, export and evaluate a model, unless this has been done. Return BLEU of each pair."""
-    file = (home / f"{made['name']}.yaml").absolute()
-    file.write_text(yaml.safe_dump(made, sort_keys=False), encoding="utf-8")
-    command = [str(Path(sys.executable).with_name("nmt")), "run", str(file), "--json"]
-    done = subprocess.run(
-        command, env=os.environ | {"NMT_HOME": str(home.absolute())}, stdout=subprocess.PIPE, check=False
-    )
-    if done.returncode:
-        sys.exit(f"{made['name']} ended with {done.returncode}; the same command resumes from there")
-    stages = json.loads(done.stdout.splitlines()[-1])["stages"]
-    folder = next(Path(stage["artifact"]) for stage in stages if stage["name"] == "evaluate")
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    report = recipe_run.report(recipe_run.run(home, made), "evaluate")
     languages = made["languages"]
     own = "" if "pairs" in languages else f"{languages['source']}-{languages['target']}"
     bleu = [score for score in report["scores"] if score["metric"] == "BLEU"]

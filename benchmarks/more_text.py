@@ -20,16 +20,12 @@ updates, a model takes about 35 minutes on two idle cores.
 
 import argparse
 import gzip
-import json
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
+import recipe_run
 
 from nmt_core.evaluate.sentences import read_sentences
 from nmt_core.evaluate.significance import compare
@@ -62,18 +58,11 @@ class Experiment:
 
     def train(self, name: str, direction: str = "en-de", **sections: Any) -> None:
         """Train, export and evaluate a model, unless this has been done."""
-        file = self._write(name, direction, sections)
-        command = [str(Path(sys.executable).with_name("nmt")), "run", str(file), "--json"]
-        environment = os.environ | {"NMT_HOME": str(self._home.absolute())}
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
-        if done.returncode:
-            sys.exit(f"{file.stem} ended with {done.returncode}; the same command resumes from there")
-        self.summaries[name] = json.loads(done.stdout.splitlines()[-1])
+        self.summaries[name] = recipe_run.run(self._home, self._recipe(name, direction, sections))
 
     def teacher(self, name: str) -> str:
         """Return the address of a trained model."""
-        row = next(stage for stage in self.summaries[name]["stages"] if stage["name"] == "export")
-        return f"export/{row['fingerprint']}"
+        return f"export/{recipe_run.artifact(self.summaries[name], 'export').name}"
 
     def back(self, teacher: str, search: str) -> dict[str, Any]:
         """Return the sections that add the German text with translations by a teacher."""
@@ -83,11 +72,12 @@ class Experiment:
     def with_rounds(self) -> None:
         """Train two rounds of both directions. Their models are in the summary of the last one."""
         tagged = {"mix": {"corpora": [{"corpus": "made", "tag": "<BT>"}]}}
-        backward = self._write("backward-of-rounds", "de-en", self.back("reverse", "sampled") | tagged)
+        sections = self.back("reverse", "sampled") | tagged
+        backward = recipe_run.write(self._home, self._recipe("backward-of-rounds", "de-en", sections))
         rounds = {"count": 2, "other_direction": str(backward)}
         self.train("two rounds", **self.back("reverse", "sampled"), **tagged, rounds=rounds)
 
-    def _write(self, name: str, direction: str, sections: dict[str, Any]) -> Path:
+    def _recipe(self, name: str, direction: str, sections: dict[str, Any]) -> dict[str, Any]:
         source, target = direction.split("-")
         named = f"more-text-{name.replace(' ', '-').replace(',', '')}-{self._seed}"
 
@@ -95,7 +85,7 @@ class Experiment:
             sides = {"source": source, "target": target}
             return [{"name": role, **{side: str(self._text / f"{role}.{code}.gz") for side, code in sides.items()}}]
 
-        recipe = {
+        return {
             "name": named,
             "languages": {"source": source, "target": target},
             "corpus": {
@@ -127,9 +117,6 @@ class Experiment:
             "registry": {"built_in_sentences": "no_worse"},
             **sections,
         }
-        file = (self._home / f"{named}.yaml").absolute()
-        file.write_text(yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True), encoding="utf-8")
-        return file
 
 
 def main() -> None:
@@ -203,8 +190,7 @@ def _row(experiment: Experiment, name: str, other: str) -> str:
 
 
 def _translations(summary: dict[str, Any]) -> tuple[Sequence[str], Sequence[str]]:
-    folder = next(Path(stage["artifact"]) for stage in summary["stages"] if stage["name"] == "evaluate")
-    rows = read_sentences(folder, _TEST)
+    rows = read_sentences(recipe_run.artifact(summary, "evaluate"), _TEST)
     assert rows is not None, "this version writes them"
     return rows["hypothesis"].to_list(), rows["reference"].to_list()
 

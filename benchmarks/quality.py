@@ -16,14 +16,10 @@ when the command is repeated, and what is made already is not made again.
 """
 
 import argparse
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import yaml
+import recipe_run
 
 _UNFILTERED: dict[str, Any] = {
     "max_words": 1_000_000,
@@ -59,15 +55,15 @@ def main() -> None:
     runs = {}
     for kind, clean in _CLEAN.items():
         recipe = _recipe(kind, clean, arguments.folder, arguments.languages, arguments.updates)
-        runs[kind] = _run(recipe, arguments.home)
+        runs[kind] = recipe_run.run(arguments.home, recipe, "--until", "evaluate")
     print("| Trained on | Pairs after cleaning | BLEU | chrF |\n| --- | ---: | ---: | ---: |")
     scores: dict[str, Any] = {}
     for kind, summary in runs.items():
         scores = {score["metric"]: score for score in summary["metrics"]}
-        pairs = _stage(summary, "clean")["items_out"]
+        pairs = recipe_run.report(summary, "clean")["items_out"]
         print(f"| {kind} | {pairs:,} | {scores['BLEU']['score']:.2f} | {scores['chrF']['score']:.2f} |")
     print("\nSignatures: " + ", ".join(f"{name} `{score['signature']}`" for name, score in scores.items()))
-    _print_funnel(_stage(runs["cleaned"], "clean"))
+    _print_funnel(recipe_run.report(runs["cleaned"], "clean"))
 
 
 def _recipe(kind: str, clean: dict[str, Any], folder: Path, languages: str, updates: int) -> dict[str, Any]:
@@ -100,27 +96,8 @@ def _recipe(kind: str, clean: dict[str, Any], folder: Path, languages: str, upda
     }
 
 
-def _run(recipe: dict[str, Any], home: Path) -> Any:
-    """Run a recipe, and return its summary."""
-    home.mkdir(parents=True, exist_ok=True)
-    file = (home / f"{recipe['name']}.yaml").absolute()
-    file.write_text(yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True), encoding="utf-8")
-    command = [str(Path(sys.executable).with_name("nmt")), "run", str(file), "--until", "evaluate", "--json"]
-    environment = os.environ | {"NMT_HOME": str(home.absolute())}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
-    if done.returncode:
-        sys.exit(f"{recipe['name']} ended with {done.returncode}; the same command resumes from there")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def _stage(summary: dict[str, Any], name: str) -> dict[str, Any]:
-    row: dict[str, Any] = next(stage for stage in summary["stages"] if stage["name"] == name)
-    return row
-
-
-def _print_funnel(stage: dict[str, Any]) -> None:
+def _print_funnel(report: Any) -> None:
     """Print the number of pairs that each filter dropped."""
-    report = json.loads((Path(stage["artifact"]) / "report.json").read_bytes())
     print(f"\n| Dropped for | Pairs | Share |\n| --- | ---: | ---: |\n| (read) | {report['items_in']:,} | |")
     for reason, count in report["dropped"].items():
         print(f"| {reason} | {count:,} | {count / report['items_in']:.1%} |")

@@ -15,6 +15,8 @@ from nmt_core.errors import TRANSIENT_HTTP_STATUS, ConfigError
 
 _TIMEOUT = (10, 60)
 """Seconds to connect, and between two pieces of a response."""
+_STARTING = {"ContainerCreating", "PodInitializing"}
+"""Reasons for which every container waits before it starts."""
 _NAMESPACE_OF_A_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -29,7 +31,7 @@ class Pod:
     name: str
     phase: str
     trouble: str
-    """Reason why it does not start, such as no capacity or no image. Empty if none is known."""
+    """Reason why it does not start or was removed: no capacity, no image, a full disk. Empty if none is known."""
 
     @property
     def has_ended(self) -> bool:
@@ -174,9 +176,11 @@ def _namespace(config: Any, where: Mapping[str, str]) -> str:
 
 
 def _trouble(status: Any) -> str:
-    """Return why a pod does not start, or an empty text."""
-    waiting = [state.state.waiting for state in status.container_statuses or () if state.state and state.state.waiting]
-    reasons = [(state.reason or "", state.message or "") for state in waiting if state.reason != "ContainerCreating"]
+    """Return why a pod does not start, or why its node removed it, or an empty text."""
+    containers = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
+    waiting = [container.state.waiting for container in containers if container.state and container.state.waiting]
+    reasons = [(state.reason or "", state.message or "") for state in waiting if state.reason not in _STARTING]
+    reasons += [(status.reason, status.message or "")] if status.reason else []  # such as Evicted
     reasons += [
         (state.reason or "", state.message or "")
         for state in status.conditions or ()

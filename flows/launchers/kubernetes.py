@@ -10,7 +10,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -39,6 +39,8 @@ class KubernetesLauncher:
     """Seconds to wait for a deleted job to disappear. The template sets the grace period of its pods."""
     patience: float = 1_800.0
     """Seconds without an answer of the API server before giving up."""
+    slow: float = 60.0
+    """Seconds without a pod after which the user is told."""
 
     @contextlib.contextmanager
     def launch(self, folder: Path) -> Iterator[Launched]:
@@ -53,7 +55,7 @@ class KubernetesLauncher:
         messages: deque[str] = deque()
         reach = Reach("Kubernetes", self.patience, messages.append)
         launched = _KubernetesJob(
-            kind, manifest["metadata"]["name"], api, reach, messages, self.poll, PodLogs(api, self.poll)
+            kind, manifest["metadata"]["name"], api, reach, messages, self.poll, self.slow, PodLogs(api, self.poll)
         )
         try:
             launched.start(manifest)
@@ -87,10 +89,17 @@ class _KubernetesJob:
     said: deque[str]
     """Messages about Kubernetes that the user has not seen yet."""
     poll: float
+    slow: float
     logs: PodLogs
     _is_good: bool | None = None
     """True if the job succeeded, False if it failed, None if it has not ended."""
     _seen: frozenset[str] = frozenset()
+    _no_pods_since: float = field(default_factory=time.monotonic)
+
+    @property
+    def _place(self) -> str:
+        """Arguments that name the job to kubectl."""
+        return f"{self.kind.plural}.{self.kind.group} {self.name} --namespace {self.api.namespace}"
 
     def start(self, manifest: Manifest) -> None:
         """Create the job, or find that it runs already. A job of the same name that has ended is deleted first."""
@@ -136,23 +145,39 @@ class _KubernetesJob:
                     self.api.delete(self.name)
                     is_sent = True
             time.sleep(self.poll)
-        place = f"{self.kind.plural}.{self.kind.group} {self.name} --namespace {self.api.namespace}"
-        _log.warning("%s %s may still be running: end it with `kubectl delete %s`", self.kind.kind, self.name, place)
+        _log.warning(
+            "%s %s may still be running: end it with `kubectl delete %s`", self.kind.kind, self.name, self._place
+        )
 
     def _look(self, pace: Pace) -> None:
         """Check the job and its pods."""
         job = self.api.get(self.name)
         news = frozenset(_conditions(job)) if job else frozenset({"was deleted by another program"})
-        for pod in self.api.pods(self.name):
-            if pod.phase not in {"", "Pending"}:
+        pods = self.api.pods(self.name)
+        for pod in pods:
+            has_started = pod.phase not in {"", "Pending"}
+            if has_started:
                 self.logs.follow(pod.name)
             if pod.trouble:
-                news |= {f"is waiting for pod {pod.name}: {pod.trouble}"}
+                news |= {f"{'has lost' if has_started else 'is waiting for'} pod {pod.name}: {pod.trouble}"}
+        if job and not pods:
+            news |= self._why_no_pods(job)
+        else:
+            self._no_pods_since = time.monotonic()
         if news - self._seen:
             self.said.extend(f"{self.kind.kind} {self.name} {condition}" for condition in sorted(news - self._seen))
             self._seen |= news
             pace.hurry()
         self._is_good = self._how_it_ended(job) if job else False
+
+    def _why_no_pods(self, job: Manifest) -> frozenset[str]:
+        """Return what the user should know about a job without pods. Its events tell more, but need further rights."""
+        look = f"`kubectl describe {self._place}` says why"
+        if self.kind.is_suspended(job):
+            return frozenset({f"is suspended, by a queue or by a person, and waits to be resumed: {look}"})
+        if time.monotonic() - self._no_pods_since > self.slow:
+            return frozenset({f"has no pods yet, as when a quota is used up: {look}"})
+        return frozenset()
 
     def _how_it_ended(self, job: Manifest) -> bool | None:
         """Return True if the job succeeded, False if it failed, None if it has not ended."""

@@ -39,8 +39,17 @@ class JobKind:
     """Name of the training container in each pod."""
     is_good: Mapping[str, bool]
     """Conditions that end the job, each with True for success."""
+    suspend: tuple[str, ...]
+    """Path to the value by which the job is suspended."""
     fill: Callable[["Template", ClusterJob, list[str]], None]
     """Function that fills nodes and arguments into the template."""
+
+    def is_suspended(self, job: Manifest) -> bool:
+        """Return True if a queue, such as Kueue, or a person keeps the job from running."""
+        value: Any = job
+        for key in self.suspend:
+            value = (value or {}).get(key)
+        return value is True
 
 
 class Template:
@@ -106,6 +115,7 @@ KINDS = {
         pods="jobset.sigs.k8s.io/jobset-name={name}",
         container="node",
         is_good={"Complete": True, "Failed": False},
+        suspend=("spec", "suspend"),
         fill=_fill_train_job,
     ),
     "pytorchjob": JobKind(
@@ -117,6 +127,7 @@ KINDS = {
         pods="training.kubeflow.org/job-name={name}",
         container="pytorch",
         is_good={"Succeeded": True, "Failed": False},
+        suspend=("spec", "runPolicy", "suspend"),
         fill=_fill_pytorch_job,
     ),
 }

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
+import yaml
 
 from flows.comparison.contenders import ComparedRun, contenders
 from flows.comparison.table import rows
@@ -29,6 +30,8 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from compare import EXPERIMENTS, Experiment, schedule
 from compare_joined import corpus_of, write_joined
 from compare_tables import BASE, TABLE_3, averages, beside_the_paper
+from korean_mixed import PIECES, TEST, TRAIN
+from korean_mixed import recipe as recipe_of_mixed
 from many_pairs import PAIRS, POOREST, recipe
 
 KOREAN = ("char", "word", "bpe", "unigram", "morphemes")
@@ -235,3 +238,16 @@ def test_one_model_for_all_pairs_differs_from_a_model_of_each_only_in_its_pairs(
         )
         limits = {rule.pair: rule.max_pairs for rule in many.mix.pairs}
         assert [rule.max_pairs for rule in own.mix.corpora] == ([limits[pair]] if pair in POOREST else [])
+
+
+def test_mixed_korean_recipes_differ_in_their_pieces_alone_and_no_test_text_is_trained_on(tmp_path: Path) -> None:
+    made = []
+    for pieces in PIECES:
+        file = tmp_path / f"{pieces}.yaml"
+        file.write_text(yaml.safe_dump(recipe_of_mixed(Path("text"), pieces, 800)))
+        made.append(load_recipe(str(file)).model_dump(exclude={"name": True, "description": True, "corpus": {"lock"}}))
+    first, *others = made
+    for other in others:
+        assert {name for name in first if first[name] != other[name]} == {"tokenizer"}
+    assert not {*TRAIN.values()} & {*TEST.values()}
+    assert {rule["corpus"] for rule in first["mix"]["corpora"]} < {*TRAIN}

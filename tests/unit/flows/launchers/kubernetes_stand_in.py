@@ -72,6 +72,10 @@ class KubernetesStandIn(ThreadingHTTPServer):
         """Number of lines after which a stream of a log breaks. 0 means never."""
         self.refusal: tuple[int, str] | None = None
         """Status and body of the answer to every attempt to create a job."""
+        self.hides_pods = False
+        """True if jobs have no pods."""
+        self.pod_status: Object = {}
+        """Further values in the status of each pod."""
 
     @property
     def address(self) -> str:
@@ -171,7 +175,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _pod(self, name: str, log: str | None, query: dict[str, list[str]]) -> None:
         found = [running for running in self.server.jobs.values() if name in {"", running.pod}]
-        pods = [{"metadata": {"name": each.pod}, "status": {"phase": each.phase}} for each in found]
+        found = [] if self.server.hides_pods else found
+        pods = [
+            {"metadata": {"name": each.pod}, "status": {"phase": each.phase} | self.server.pod_status} for each in found
+        ]
         if not name:
             wanted = query["labelSelector"][0].rpartition("=")[2]
             pods = [pod for pod, each in zip(pods, found, strict=True) if each.job["metadata"]["name"] == wanted]

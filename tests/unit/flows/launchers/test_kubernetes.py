@@ -85,6 +85,83 @@ def test_a_failing_job_tells_why(launcher_of: Make, folder: Path, cluster: Any, 
     assert re.search(r"is Failed: FailedByStandIn exit code 3", "\n".join(lines))
 
 
+WAITING = "while [ ! -e go ]; do sleep 0.02; done; echo done"
+
+
+@pytest.mark.parametrize(("kind", "section"), [("trainjob", ()), ("pytorchjob", ("runPolicy",))])
+def test_a_suspended_job_is_named_with_the_place_that_says_why(
+    launcher_of: Make, folder: Path, tmp_path: Path, cluster: Any, kind: str, section: tuple[str, ...]
+) -> None:
+    cluster.hides_pods = True
+    told = []
+    with launcher_of(WAITING, kind).launch(folder) as job:
+        (name, running), *_ = cluster.jobs.items()
+        place = running.job["spec"]
+        for key in section:
+            place = place.setdefault(key, {})
+        place["suspend"] = True
+        for line in job.lines():
+            told.append(line)
+            if "is suspended" in line:
+                place["suspend"] = False
+                cluster.hides_pods = False
+                (tmp_path / "go").touch()
+        assert job.wait() == 0
+    (held,) = [line for line in told if "is suspended" in line]
+    assert f"`kubectl describe {kind}s." in held and f" {name} --namespace teamspace` says why" in held
+    assert printed(told) == ["done"]
+
+
+def test_a_job_without_pods_is_named(launcher_of: Make, folder: Path, tmp_path: Path, cluster: Any) -> None:
+    cluster.hides_pods = True
+    told = []
+    with launcher_of(WAITING, slow=0.2).launch(folder) as job:
+        for line in job.lines():
+            told.append(line)
+            if "has no pods" in line:
+                cluster.hides_pods = False
+                (tmp_path / "go").touch()
+        assert job.wait() == 0
+    (held,) = [line for line in told if "has no pods" in line]
+    assert "quota" in held and "`kubectl describe trainjobs.trainer.kubeflow.org nmt-toy-" in held
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (
+            {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: disk."},
+            r"has lost pod nmt-\S+: Evicted The",
+        ),
+        (
+            {
+                "phase": "Pending",
+                "initContainerStatuses": [
+                    {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no image"}}}
+                ],
+            },
+            r"is waiting for pod nmt-\S+: ImagePullBackOff no image",
+        ),
+    ],
+    ids=["evicted", "init container"],
+)
+def test_what_a_pod_suffers_is_told(
+    launcher_of: Make, folder: Path, tmp_path: Path, cluster: Any, status: dict[str, Any], said: str
+) -> None:
+    required = {"image": "", "imageID": "", "name": "x", "ready": False, "restartCount": 0}
+    for container in status.get("initContainerStatuses", ()):
+        container.update(required)
+    cluster.pod_status = status
+    told = []
+    with launcher_of(WAITING).launch(folder) as job:
+        for line in job.lines():
+            told.append(line)
+            if re.search(said, line):
+                (tmp_path / "go").touch()
+        assert job.wait() == 0
+    assert len([line for line in told if re.search(said, line)]) == 1
+
+
 def test_streams_that_break_lose_no_line_and_repeat_none(launcher_of: Make, folder: Path, cluster: Any) -> None:
     cluster.lines_of_a_stream = 7
     script = "for i in $(seq 30); do echo line $i; echo the same; [ $((i % 5)) = 0 ] && sleep 0.05; done; true"
