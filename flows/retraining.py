@@ -24,6 +24,7 @@ from flows.html_report.operation import RECIPE, recipe_text
 from flows.launchers import launcher_for
 from flows.registry import verdicts
 from flows.registry.candidate import STARTED_FROM_TAG, Candidate
+from flows.registry.champions import alias_of
 from flows.registry.register import is_registered, register_model
 from flows.runs import endings
 from flows.runs.changes import changes_of, in_words, leaves
@@ -417,7 +418,10 @@ class Retraining:
             self._tracker.create(step.tracked)
             run_id = self._tracker.id_of(step.tracked, _SECONDS_FOR_MLFLOW)
         fingerprints = candidate.export.fingerprint, candidate.evaluate.fingerprint
-        self.summary.champion = champion_before(name, *fingerprints, uri)
+        pairs = self.config.languages.pairs if self.config.registry.champion == "pair" else ()
+        champions = {pair: champion_before(name, alias_of(pair), *fingerprints, uri) for pair in ("", *pairs)}
+        self.summary.champion = champions.pop("")
+        self.summary.champions_of_pairs = {pair: known for pair, known in champions.items() if known}
         model = register_model(self.config, candidate, self._settings, run_id, self._tags)
         self.summary.model = model
         about = model.model_dump(mode="json", exclude={"made_of", "gate"})

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from flows.html_report.svg import Drawing
-from flows.runs.summary import RunSummary, StageSummary, newest_runs
+from flows.runs.summary import Champion, RunSummary, StageSummary, newest_runs
 from flows.settings import Settings
 from nmt_core.store.artifacts import Artifact
 
@@ -96,6 +96,7 @@ class Run:
         self.settings = settings
         self.config: dict[str, Any] = summary.config
         self._artifacts: dict[str, Artifact | None] = {}
+        self._evaluations: dict[str, Artifact | None] = {}
 
     @property
     def folder(self) -> Path:
@@ -126,11 +127,22 @@ class Run:
         folder = self.settings.store.partial(stage, row.fingerprint)
         return folder if folder.is_dir() else None
 
-    @cached_property
-    def champion(self) -> Artifact | None:
-        """Translations of the champion, or None if there was no champion or they are no longer in the store."""
-        known = self.summary.champion
-        return self.settings.store.find("evaluate", known.evaluate) if known else None
+    def champion_of(self, test_set: str) -> Artifact | None:
+        """Return the evaluation of the champion that a test set, or a suite made from one, is compared with.
+
+        This is the champion of its pair of languages, which ends its name, if pairs have champions of their own.
+        Return None if there was no champion, or if its evaluation is no longer in the store.
+        """
+        name, own = test_set.partition("+")[0], self.summary.champions_of_pairs
+        pair = next((pair for pair in own if name.endswith(f"-{pair}")), "")
+        known = own.get(pair, self.summary.champion)
+        return self.evaluation_of(known) if known else None
+
+    def evaluation_of(self, champion: Champion) -> Artifact | None:
+        """Return the evaluation of a champion, or None if it is no longer in the store."""
+        if champion.evaluate not in self._evaluations:
+            self._evaluations[champion.evaluate] = self.settings.store.find("evaluate", champion.evaluate)
+        return self._evaluations[champion.evaluate]
 
     @cached_property
     def previous(self) -> RunSummary | None:

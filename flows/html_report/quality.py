@@ -61,9 +61,7 @@ def scores(run: Run) -> Section:
     report = run.report("evaluate")
     if report is None:
         return Section("Scores", [run.missing("evaluate")])
-    theirs = {
-        (s["test_set"], s["metric"]): s for s in (run.champion.report() if run.champion else {}).get("scores", [])
-    }
+    theirs = {(row["test_set"], row["metric"]): row for row in _of_champions(run, "scores", report)}
     metrics = run.config.get("evaluate", {}).get("metrics", ())
     lower = {"TER", *(metric["name"] for metric in metrics if metric.get("lower_is_better"))}
     rows = []
@@ -167,12 +165,29 @@ def _interval(score: dict[str, Any]) -> str:
 
 
 def _about_the_champion(run: Run) -> list[Block]:
-    known = run.summary.champion
-    if not known:
+    champions = [(f" for {pair}", champion) for pair, champion in run.summary.champions_of_pairs.items()]
+    if not champions and run.summary.champion:
+        champions = [("", run.summary.champion)]
+    if not champions:
         return [Text("There was no champion to compare with.")] if run.summary.model else []
-    if run.champion is None:
-        return [Text(f"The champion was version {known.version}. Its translations are no longer in the store.")]
-    return [Text(f"The champion was version {known.version} when this model was registered.")]
+    return [
+        Text(
+            f"The champion{of_pair} was version {champion.version} when this model was registered."
+            if run.evaluation_of(champion)
+            else f"The champion{of_pair} was version {champion.version}. Its translations are no longer in the store."
+        )
+        for of_pair, champion in champions
+    ]
+
+
+def _of_champions(run: Run, field: str, report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a field of the evaluation of each test set's champion."""
+    rows = []
+    for test_set in dict.fromkeys(row["test_set"] for row in report.get(field, [])):
+        champion = run.champion_of(test_set)
+        found = champion.report().get(field, []) if champion else []
+        rows += [row for row in found if row["test_set"] == test_set]
+    return rows
 
 
 def by_length(run: Run) -> Section:
@@ -182,7 +197,7 @@ def by_length(run: Run) -> Section:
     if report is None:
         return Section(title, [run.missing("evaluate")])
     ours = _points(report.get("by_length", []))
-    theirs = _points(run.champion.report().get("by_length", [])) if run.champion else {}
+    theirs = _points(_of_champions(run, "by_length", report))
     drawings = []
     for (test_set, unit), points in ours.items():
         series = {CHALLENGER: points}
@@ -281,7 +296,8 @@ def _sentences(run: Run, name: str) -> polars.DataFrame | None:
     rows = read_sentences(artifact.path, name) if artifact else None
     if rows is None:
         return None
-    theirs = read_sentences(run.champion.path, name) if run.champion else None
+    champion = run.champion_of(name)
+    theirs = read_sentences(champion.path, name) if champion else None
     text = ["source", "reference"]
     if theirs is None or not theirs.select(text).equals(rows.select(text)):  # a different test set with the same name
         return rows.with_columns(champion=polars.lit(None, polars.String))

@@ -162,6 +162,8 @@ class RunSummary(BaseModel):
     """Variants of the model that were not exported, each with the reason and its cost, one a line."""
     model: RegisteredModel | None = None
     champion: Champion | None = None
+    champions_of_pairs: dict[str, Champion] = Field(default_factory=dict)
+    """Champion of each pair of languages that has one of its own."""
     rounds: list[RoundModel] = Field(default_factory=list)
     """Models of a run with rounds, in the order in which they were trained. The run's own model is the last one, also
     while it is trained and after a failure."""

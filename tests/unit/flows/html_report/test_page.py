@@ -156,6 +156,21 @@ def test_champion_and_challenger_stand_beside_each_other(home: tuple[Settings, R
     assert "line s1" in by_length[: by_length.index("</svg>")], "a curve for each model"
 
 
+def test_each_pair_is_compared_with_its_own_champion(home: tuple[Settings, RunSummary]) -> None:
+    settings, summary = home
+    assert summary.champion
+    ours = next(row.fingerprint for row in summary.stages if row.name == "evaluate")
+    champions = {"en-ko": Champion(version="8", evaluate=ours), "ko-en": Champion(version="9", evaluate="gone")}
+    of_pairs = summary.model_copy(update={"champions_of_pairs": champions})
+    run = Run(of_pairs, settings)
+    found = {name: run.champion_of(name) for name in ("news-en-ko", "news-en-ko+upper", "news-ko-en", "news-ko-de")}
+    fingerprints = [artifact.fingerprint if artifact else "" for artifact in found.values()]
+    assert fingerprints == [ours, ours, "", summary.champion.evaluate], "a pair without one has the champion for all"
+    html = page(run)
+    assert "The champion for en-ko was version 8 when this model was registered." in html
+    assert "The champion for ko-en was version 9. Its translations are no longer in the store." in html
+
+
 def test_the_verdict_is_a_table_of_what_decided_it(home: tuple[Settings, RunSummary]) -> None:
     settings, summary = home
     check = Check(
