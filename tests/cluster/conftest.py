@@ -1,10 +1,12 @@
-"""A real Slurm cluster of two nodes on this machine, and trainings that are submitted to it."""
+"""A real Slurm cluster of two nodes on this machine, trainings that are submitted to it, and a network of hosts."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import network
+from support.network import Network
 from support.slurm import SlurmCluster, missing, slurm_cluster
 from support.trainings import Training
 
@@ -28,6 +30,15 @@ def slurm(running_cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.setenv("SLURM_CONF", str(running_cluster.configuration))
     yield running_cluster
     running_cluster.clear()
+
+
+@pytest.fixture
+def joined(request: pytest.FixtureRequest) -> Iterator[Network]:
+    """Network of as many hosts as the module of the test says."""
+    if problem := network.missing():
+        pytest.fail(f"no network of hosts on this machine: {problem}")
+    with network.network(request.module.HOSTS) as hosts:
+        yield hosts
 
 
 @pytest.fixture

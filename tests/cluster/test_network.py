@@ -4,11 +4,11 @@ Hosts are network namespaces of this machine, with addresses and host names of t
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from support.hosts import PORT, OnHosts
-from support.network import Network, missing, network
+from support.network import Network
 from support.ranks import Ranks
 from support.trainings import InBackground, Training, Watched
 
@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.cpu(120), pytest.mark.timeout(1_8
 
 TrainingOf = Callable[..., Training]
 FEW = {"max_updates": 12, "validate_every": 3, "micro_batch_tokens": 128, "learning_rate_scale": 0.1}
+HOSTS = 2
 SECONDS_OF_A_CUT = 5
 
 
@@ -25,14 +26,6 @@ class InterruptionError(Exception):
 
 def interrupt() -> None:
     raise InterruptionError
-
-
-@pytest.fixture
-def joined() -> Iterator[Network]:
-    if problem := missing():
-        pytest.fail(f"no network of hosts on this machine: {problem}")
-    with network(2) as hosts:
-        yield hosts
 
 
 def losses(reporter: Watched) -> dict[tuple[str, float], float]:

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import psutil
 import pytest
-from support.network import Host, Network, missing, network
+from support.network import Host, Network
 from support.shuffles import FIRST_MAP, LATER_MAP, digests, find_copies, write_shards
 from support.until import until
 
@@ -26,17 +26,10 @@ from nmt_core.execution.pool import WORKER_ENVIRONMENT, InProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.cpu(120), pytest.mark.timeout(1_800)]
 
+HOSTS = 3
 PREFECT = 4_200
 SECONDS_OF_A_CUT = 5
 GRACE_SECONDS = 30
-
-
-@pytest.fixture
-def joined() -> Iterator[Network]:
-    if problem := missing():
-        pytest.fail(f"no network of hosts on this machine: {problem}")
-    with network(3) as hosts:
-        yield hosts
 
 
 class Cluster(ABC):

@@ -28,5 +28,14 @@ SMALL: dict[str, Any] = {
     "export.precisions": "[fp32, int8]",  # a third takes time; other tests export all
 }
 """Changes of `quickstart`, by option. What they train translates nothing."""
+
+AT_EASE = {
+    "min_language_probability": 0,
+    "min_script_share": 0,
+    "max_length_ratio": 100,
+    "max_copied_share": 1,
+    "numbers_must_match": False,
+}
+"""Options of `clean` that let made-up sentences of a few words pass. Copies and test sentences are dropped as ever."""
 STEPS = (*(stage.name for stage in stages_of(load_recipe("quickstart"))), "register")
 """Steps of a run of `quickstart`, which has no optional stage."""

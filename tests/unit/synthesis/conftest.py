@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.small import AT_EASE
 
 from nmt_core.bundle.folder import BUNDLE_FILE
 from nmt_core.config import PipelineConfig
@@ -16,14 +17,6 @@ WHO = ("the cat", "the dog", "a big house", "the small cat", "a dog", "a small h
 WHAT = ("sees a dog", "runs to it", "and sees a small cat", "is big", "runs now", "sees it and runs")
 ENGLISH = tuple(f"{who} {what} {number}." for number, who in enumerate(WHO) for what in WHAT)
 KOREAN = tuple(f"나는 학생 {who} 이다 {number}." for number, who in enumerate((*WHO, *WHAT)))
-AT_EASE = {
-    "min_language_probability": 0,
-    "min_script_share": 0,
-    "max_length_ratio": 100,
-    "max_copied_share": 1,
-    "numbers_must_match": False,
-    "decontaminate": True,
-}
 
 Made = dict[str, Artifact]
 

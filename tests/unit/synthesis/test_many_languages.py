@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 from support.facts import raises
+from support.small import AT_EASE
 
 from nmt_core.bundle.folder import BUNDLE_FILE
 from nmt_core.config import PipelineConfig
@@ -30,13 +31,6 @@ SAID = [
     for b, y, v in ANIMALS
 ]
 ENGLISH, GERMAN, FRENCH = map(list, zip(*SAID, strict=True))
-AT_EASE = {
-    "min_language_probability": 0,
-    "min_script_share": 0,
-    "max_length_ratio": 100,
-    "max_copied_share": 1,
-    "numbers_must_match": False,
-}
 HOW = {"search": {"beam_size": 1, "max_length_offset": 4}, "drop": []}
 TWO_AT_ONCE = ("He came. You slept.", "Er kam. Du schliefst.")
 
