@@ -5,6 +5,7 @@
 """
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,21 +15,17 @@ from nmt_core.config import SIDES, TOKEN_COLUMNS, CleanConfig, LanguagesConfig, 
 from nmt_core.corpus import normalize
 from nmt_core.corpus.cleaning import filters, language_id
 from nmt_core.corpus.cleaning.thresholds import CleanRules
-from nmt_core.corpus.duplicates import exact
+from nmt_core.corpus.duplicates import exact, shuffle
+from nmt_core.corpus.duplicates.shuffle import LINE_BITS
 from nmt_core.corpus.funnel import Histograms, Tally
 from nmt_core.corpus.held_out import decontaminate
 from nmt_core.spelling import Spelling
 from nmt_core.store import storage
 
-LINE_BITS = 40
-"""Number of low bits that hold the line in a place.
-
-The place of a pair is one number, corpus << 40 | line. It rises with the recipe's order of corpora and their lines.
-"""
-
 _SAMPLED_PAIRS = 200
 _SURE_OF_LANGUAGE = 0.5  # this judges a whole corpus, not one pair: doubtful pairs do not count
 _SOURCE_WEIGHT = 0x9E3779B97F4A7C15  # odd, so that no bit of a key is lost
+_FORWARD, _BACKWARD = 1, 2
 
 ROW_GROUP_PAIRS = 50_000
 TRAIN_COLUMNS = ("source", "target", "corpus", "line", "licence")
@@ -60,8 +57,8 @@ class RawShard:
     languages. Other text has another address."""
     rules: CleanRules
     pair: str = ""
-    """Pair of languages of the corpus. Pairs of sentences are compared with others of the same pair of languages only.
-    Empty means the recipe's only pair."""
+    """First pair of languages of the corpus, which its files are in. Pairs of sentences are compared with others in the
+    same languages only. Empty means the recipe's only pair."""
 
 
 def judge_shard(shard: RawShard) -> tuple[RawShard, Tally]:
@@ -142,27 +139,45 @@ def _judged(raw: pl.LazyFrame, shard: RawShard) -> pl.LazyFrame:
         .with_columns(
             reason=pl.coalesce("reason", pl.when(pl.col("held_out").is_not_null()).then(pl.lit(decontaminate.REASON))),
             value=pl.coalesce("value", "held_out"),
-            pair_key=_pair_key(clean.deduplicate),
+            pair_key=_pair_key(clean.deduplicate, shard.pair),
             **({"score": pl.col("score_0")} if clean.prefer == "best" else {}),
         )
         .with_columns(_apart(shard.pair))
     )
 
 
+def uses_of(corpora: Sequence[Sequence[str]]) -> list[int]:
+    """Return the directions that each corpus serves, for `exact.deduplicate`, by its pairs of languages."""
+    return [
+        shuffle.BOTH_DIRECTIONS if len(pairs) != 1 else _FORWARD if pairs[0] == _forward(pairs[0]) else _BACKWARD
+        for pairs in corpora
+    ]
+
+
+def _forward(pair: str) -> str:
+    """Return the pair whose languages are in alphabetical order: `de-en` for `en-de`."""
+    return "-".join(sorted(pair.split("-")))
+
+
 def _apart(pair: str) -> list[pl.Expr]:
-    """Return the keys by which copies are found, changed so that no pair of languages has copies in another one."""
+    """Return the keys by which copies are found, changed so that text in other languages has no copies."""
     if not pair:
         return []
-    salt = pl.select(normalize.hashed(pl.lit(pair))).item()
-    return [pl.col(key) ^ pl.lit(salt, pl.UInt64) for key in ("pair_key", "source_key", "target_key")]
+    languages = {"pair_key": _forward(pair), "source_key": pair, "target_key": pair}
+    salts = {key: pl.select(normalize.hashed(pl.lit(said))).item() for key, said in languages.items()}
+    return [pl.col(key) ^ pl.lit(salt, pl.UInt64) for key, salt in salts.items()]
 
 
-def _pair_key(mode: Literal["none", "exact", "normalised"]) -> pl.Expr:
-    """Return a UInt64 that is equal for copies: equal pairs, or pairs with equal keys (see `normalize.key`)."""
+def _pair_key(mode: Literal["none", "exact", "normalised"], pair: str) -> pl.Expr:
+    """Return a UInt64 that is equal for copies: equal pairs, or pairs with equal keys (see `normalize.key`).
+
+    With many pairs of languages, it is the same whichever of two languages the source is in.
+    """
+    sides = SIDES if pair == _forward(pair) else SIDES[::-1]
     if mode == "exact":
-        keys = [normalize.hashed(pl.col(side)) for side in SIDES]
+        keys = [normalize.hashed(pl.col(side)) for side in sides]
     else:
-        keys = [pl.col(f"{side}_key") for side in SIDES]
+        keys = [pl.col(f"{side}_key") for side in sides]
     return keys[0] * pl.lit(_SOURCE_WEIGHT, pl.UInt64) + keys[1]  # modulo 2^64: swapped sides give another key
 
 

@@ -43,6 +43,8 @@ class Copies:
     most: int
     by_score: bool
     """True if the best rows stay, and not the first ones."""
+    uses: tuple[int, ...] = ()
+    """Directions that each corpus serves, by its number (see `shuffle.groups`)."""
 
     @property
     def width(self) -> int:
@@ -66,7 +68,7 @@ class Copies:
 
     def losers(self, records: Words) -> tuple[Indices, Indices]:
         """Return the rows to drop and their keepers (see `Round`)."""
-        rows, starts = shuffle.groups(records, self.by_score)
+        rows, starts = shuffle.groups(records, self.by_score, self.uses)
         sizes = np.diff(starts, append=len(rows))
         rank = np.arange(len(rows)) - np.repeat(starts, sizes)
         keepers = np.repeat(rows[starts], sizes)
@@ -74,7 +76,9 @@ class Copies:
         return rows[lost], keepers[lost]
 
 
-def deduplicate(shards: Sequence[str], config: CleanConfig, scratch: str, workers: Workers) -> list[str]:
+def deduplicate(
+    shards: Sequence[str], config: CleanConfig, scratch: str, workers: Workers, uses: Sequence[int] = ()
+) -> list[str]:
     """Find the pairs to drop, in constant memory.
 
     Args:
@@ -85,6 +89,8 @@ def deduplicate(shards: Sequence[str], config: CleanConfig, scratch: str, worker
         scratch: folder for intermediate files and for the result. It is empty, or left by a killed run of the same
             task.
         workers: workers that run the tasks.
+        uses: directions that each corpus serves, by its number (see `shuffle.groups`). A copy or near copy of a row
+            that serves another direction alone is not dropped.
 
     Returns:
         The address of each shard's drops, for `read_drops`.
@@ -97,10 +103,11 @@ def deduplicate(shards: Sequence[str], config: CleanConfig, scratch: str, worker
         storage.write(pl.DataFrame(schema=shuffle.DROPS), url)
     by_score = config.prefer == "best"
     if config.deduplicate != "none":
-        pairs = Copies(DUPLICATE, "pair_key", 1, by_score)
+        pairs = Copies(DUPLICATE, "pair_key", 1, by_score, tuple(uses))
         drops = shuffle.run(pairs, "pair", shards, drops, scratch, workers)
     if config.near_duplicates:
-        drops = minhash.run(shards, drops, config.near_duplicates, by_score, scratch, workers)
+        band = minhash.Band(0, config.near_duplicates, by_score, tuple(uses))
+        drops = minhash.run(shards, drops, band, scratch, workers)
     for side, most, reason in (
         ("source", config.max_per_source, TOO_MANY_OF_SOURCE),
         ("target", config.max_per_target, TOO_MANY_OF_TARGET),

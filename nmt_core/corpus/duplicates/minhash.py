@@ -18,7 +18,7 @@ the earliest pair stays, whichever worker compares it.
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -57,6 +57,8 @@ class Band:
     number: int
     threshold: float
     by_score: bool
+    uses: tuple[int, ...] = ()
+    """Directions that each corpus serves, by its number (see `shuffle.groups`)."""
     reason: str = REASON
     settles_shards: bool = (
         False  # a pair that loses to an earlier one may have dropped others in its shard, which must stay
@@ -84,7 +86,7 @@ class Band:
 
         The first pair of a group drops all pairs that are similar to it, then the first of the rest does so, and so on.
         """
-        rows, starts = shuffle.groups(records, self.by_score)
+        rows, starts = shuffle.groups(records, self.by_score, self.uses)
         sizes = np.diff(starts, append=len(rows))
         is_small = np.repeat(sizes <= _SMALL_GROUP, sizes)
         group = np.repeat(np.arange(len(starts)), sizes)
@@ -139,16 +141,14 @@ class _Sign:
     out: str
 
 
-def run(
-    shards: Sequence[str], drops: Sequence[str], threshold: float, by_score: bool, scratch: str, workers: Workers
-) -> list[str]:
-    """Find the near copies among the rows that are not dropped yet (see `shuffle.run`)."""
+def run(shards: Sequence[str], drops: Sequence[str], band: Band, scratch: str, workers: Workers) -> list[str]:
+    """Find the near copies among the rows that are not dropped yet (see `shuffle.run`), with each band in turn."""
     signed = [f"{scratch}/near-signatures-{number:05d}.bin" for number in range(len(shards))]
-    rows = rows_per_band(threshold)
+    rows = rows_per_band(band.threshold)
     tasks = zip(shards, drops, signed, strict=True)
-    shuffle.do(workers.map(_sign, (_Sign(shard, old, rows, by_score, out) for shard, old, out in tasks)))
+    shuffle.do(workers.map(_sign, (_Sign(shard, old, rows, band.by_score, out) for shard, old, out in tasks)))
     for number in range(BANDS):
-        drops = shuffle.run(Band(number, threshold, by_score), f"near-{number:02d}", signed, drops, scratch, workers)
+        drops = shuffle.run(replace(band, number=number), f"near-{number:02d}", signed, drops, scratch, workers)
     storage.remove(signed)
     return list(drops)
 

@@ -15,7 +15,7 @@ limits: there are at most 1,024 buckets, and all records of a very frequent key 
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,15 @@ Indices = NDArray[np.int64]
 
 DROPS = {"place": pl.UInt64, "reason": pl.String, "keeper": pl.UInt64}
 """Columns of a shard's drops."""
+
+LINE_BITS = 40
+"""Number of low bits that hold the line in a place.
+
+The place of a pair is one number, corpus << 40 | line. It rises with the recipe's order of corpora and their lines.
+"""
+BOTH_DIRECTIONS = 0
+"""Use of a corpus that is training text from its source to its target and the other way round. Any other number is one
+direction."""
 
 _SHARDS_PER_BUCKET = 2
 _MOST_BUCKETS = 1024
@@ -151,11 +160,18 @@ def drops_url(scratch: str, name: str, shard: int) -> str:
     return f"{scratch}/{name}-drops-{shard:05d}.parquet"
 
 
-def groups(records: Words, by_score: bool) -> tuple[Indices, Indices]:
+def groups(records: Words, by_score: bool, uses: Sequence[int] = ()) -> tuple[Indices, Indices]:
     """Return the rows whose key occurs more than once, ordered by group, and the start of each group.
 
     The first row of a group is the one to keep: the one with the highest score (the third word; NaN is below all) if
     `by_score`, and the earliest among equals.
+
+    Args:
+        records: see `Round`.
+        by_score: True if the records have a score.
+        uses: `BOTH_DIRECTIONS` or a direction, for each corpus by number. A row of a corpus for both directions stays
+            before all others, and without such a row each direction is a group, so that none loses its only row. Empty
+            means that all corpora have the same use.
     """
     keys = np.ascontiguousarray(records[:, _KEY])
     order = np.argsort(keys)  # the order of equal keys is arbitrary
@@ -166,12 +182,22 @@ def groups(records: Words, by_score: bool) -> tuple[Indices, Indices]:
     rows = order[shared]
     first = ~same[:-1][shared]
     group = np.cumsum(first)
+    if not by_score and not uses:
+        return np.sort(group << 32 | rows) & 0xFFFFFFFF, np.flatnonzero(first)
+    criteria: list[NDArray[Any]] = [rows]  # the last one decides first
     if by_score:
-        scores = np.ascontiguousarray(records[rows, _SCORE]).view(np.float64)
-        rows = rows[np.lexsort((rows, -scores, group))]  # NaN sorts last
-    else:
-        rows = np.sort(group << 32 | rows) & 0xFFFFFFFF
-    return rows, np.flatnonzero(first)
+        criteria.append(-np.ascontiguousarray(records[rows, _SCORE]).view(np.float64))  # NaN sorts last
+    if uses:
+        use = np.asarray(uses)[records[rows, _PLACE] >> np.uint64(LINE_BITS)]
+        has_both = np.zeros(len(rows) + 1, np.bool_)
+        has_both[group[use == BOTH_DIRECTIONS]] = True
+        part = np.where(has_both[group], BOTH_DIRECTIONS, use)
+        criteria += [use != BOTH_DIRECTIONS, part]
+    order = np.lexsort((*criteria, group))
+    if uses:
+        group, part = group[order], part[order]
+        first[1:] = (group[1:] != group[:-1]) | (part[1:] != part[:-1])
+    return rows[order], np.flatnonzero(first)
 
 
 def _map(task: _Map) -> None:

@@ -41,10 +41,11 @@ def many(tmp_path: Path) -> Callable[..., PipelineConfig]:
             file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         return {"name": name, "source": str(files[0]), "target": str(files[1]), "pairs": list(pairs)}
 
-    def make(**sections: Any) -> PipelineConfig:
+    def make(train: Sequence[tuple[str, list[str], list[str], list[str]]] = (), **sections: Any) -> PipelineConfig:
         both = ["en-de", "de-en"]
         text = {
             "train": [
+                *[corpus(*each) for each in train],
                 corpus("two", both, [*ENGLISH[4:], COPY[0]], [*GERMAN[4:], COPY[1]]),
                 corpus("one", ["fr-en"], [*FRENCH[2:12], COPY[0]], [*ENGLISH[2:12], COPY[1]]),
             ],
@@ -83,6 +84,27 @@ def test_a_test_sentence_of_one_pair_is_kept_out_of_all_others(
     assert rows(clean, "train-*.parquet").filter(source=COPY[0])["corpus"].sort().to_list() == ["one", "two"]
     pairs = {row["corpus"]: row["pair"] for row in clean.report()["funnel"]}
     assert pairs == {"two": "en-de, de-en", "one": "fr-en"}
+
+
+@pytest.mark.parametrize("deduplicate", ["exact", "normalised"])
+def test_a_copy_is_dropped_only_where_all_its_directions_are_kept(
+    many: Callable[..., PipelineConfig], run_until: RunUntil, deduplicate: str
+) -> None:
+    alone = ("It rains in the old town.", "Es regnet in der alten Stadt.")
+    forth = ("forth", ["en-de"], [ENGLISH[5], alone[0]], [GERMAN[5], alone[1]])
+    back = ("back", ["de-en"], [GERMAN[6], alone[1]], [ENGLISH[6], alone[0]])
+    rules = {"min_language_probability": 0, "deduplicate": deduplicate}
+    clean = run_until(many([forth, back], clean=rules), "clean")["clean"]
+    dropped = rows(clean, "dropped-*.parquet").filter(reason="duplicate")
+
+    # The corpus `two` serves both directions: its rows stay, though they come later.
+    assert dropped.select("corpus", "line").sort("corpus", "line").rows() == [("back", 1), ("forth", 1)]
+    assert all("two" in value for value in dropped["value"])
+    kept = rows(clean, "train-*.parquet")
+    assert kept.filter(pl.col("source").is_in(alone)).select("corpus", "source").rows() == [
+        ("forth", alone[0]),
+        ("back", alone[1]),
+    ]
 
 
 def test_each_pair_is_written_in_its_direction_with_its_token(

@@ -1,5 +1,6 @@
 """Rows with equal keys meet in one bucket, whatever shard they come from."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nmt_core.corpus.duplicates import shuffle
 from nmt_core.corpus.duplicates.shuffle import Indices, Words
@@ -128,6 +131,35 @@ def test_rows_with_equal_keys_are_grouped_the_best_first() -> None:
 
     assert rows.tolist() == [2, 4, 0, 3, 1, 5]
     assert starts.tolist() == [0]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([0.5, 1.0, math.nan])), max_size=40),
+    st.lists(st.integers(0, 2), min_size=5, max_size=5),
+    st.booleans(),
+)
+def test_no_direction_loses_its_only_row(drawn: list[tuple[int, int, float]], uses: list[int], by_score: bool) -> None:
+    """A group has a row for both directions first, if there is one, and otherwise the rows of one direction."""
+    drawn.sort(key=lambda row: row[1])
+    places = [corpus << shuffle.LINE_BITS | line for line, (_, corpus, _) in enumerate(drawn)]
+    scores = np.array([score for *_, score in drawn]).view(np.uint64)
+    columns = [np.array([key for key, *_ in drawn], np.uint64), np.array(places, np.uint64), scores]
+    rows, starts = shuffle.groups(np.stack(columns, axis=1), by_score, uses)
+
+    by_key: dict[int, list[int]] = {}
+    for number, (key, *_) in enumerate(drawn):
+        by_key.setdefault(key, []).append(number)
+    expected = []
+    for _, members in sorted(by_key.items()):
+        used = {number: uses[drawn[number][1]] for number in members}
+        parts = [0] if shuffle.BOTH_DIRECTIONS in used.values() else sorted({*used.values()})
+        for part in parts:
+            chosen = [number for number in members if part in (shuffle.BOTH_DIRECTIONS, used[number])]
+            worth = {number: np.nan_to_num(drawn[number][2], nan=-1) if by_score else 0 for number in chosen}
+            order = sorted(chosen, key=lambda number: (used[number] != shuffle.BOTH_DIRECTIONS, -worth[number], number))
+            expected += [order] if len(members) > 1 else []
+    groups = [group.tolist() for group in np.split(rows, starts[1:])] if len(rows) else []
+    assert groups == expected
 
 
 def test_no_rows_have_no_groups() -> None:
