@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make quickstart   train, register and try a toy translation model (minutes on two cores)"
 	@echo "make quick        the tests that the changed files reach, a minute at most (SINCE=REVISION: changed since then)"
-	@echo "make test         format, lint, types, and all tests except the next four groups"
+	@echo "make test         format, lint, types, and all tests except the groups below"
 	@echo "make slow         the tests that take long and rarely break: environments, schedules, PostgreSQL, Dask"
 	@echo "make faults       the tests that kill training and fill disks (minutes)"
 	@echo "make ui           the tests that drive the Prefect UI in Chromium (Debian: apt-get install chromium)"
@@ -32,7 +32,7 @@ help:
 	@echo "make nightly      the tests that repeat at length what others check in part (minutes)"
 	@echo "make cluster      the tests on a Slurm cluster of two nodes and a network of hosts, all on this machine (Linux, root)"
 	@echo "make everything   all of these at once, except containers, nightly and cluster, which takes less time than one by one"
-	@echo "make interpreter  the tests that a change of Python may break: pickling, processes and signals"
+	@echo "make interpreter  what a change of Python may break: types, pickling, processes and signals"
 	@echo "make check        only format, lint, layers of imports and types"
 	@echo "make install      only the environment in .venv, without the packages that tests need"
 	@echo "make coverage     the share of lines and branches that the tests reach, by package (an hour or more)"
