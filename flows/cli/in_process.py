@@ -12,7 +12,7 @@ from rich.console import Console
 from flows.cli import closing
 from flows.cli.interruption import Stopped, interruptible
 from flows.display import forecasts
-from flows.display.progress import Detail, shown_on, styled, terminal
+from flows.display.progress import Detail, shown_on, terminal, titled
 from flows.runs.changes import begun_with
 from flows.runs.forecast import forecast_run
 from flows.runs.machine import Free
@@ -67,7 +67,7 @@ def run_recipe(
     is_quiet = detail == "quiet"
     console = terminal(to_stderr=as_json or is_quiet)
     if not is_quiet:
-        console.print(styled((config.name, "bold"), f": {config.description}"))
+        console.print(titled(config.name, config.description))
     try:
         with interruptible(), begun_with(typed[0]):
             summary = _run(config, selection, run_id, settings, console=console, detail=detail)

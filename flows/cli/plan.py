@@ -86,7 +86,7 @@ def _measure(config: "PipelineConfig") -> None:
 def _show_plan(config: "PipelineConfig", selection: Selection) -> None:
     """Print for each stage whether it would run and why, and how much time, memory, disk and money it would take."""
     from flows.display import forecasts
-    from flows.display.progress import styled, terminal
+    from flows.display.progress import styled, terminal, titled
     from flows.display.tables import terminal_table
     from flows.runs.forecast import Forecaster
     from flows.runs.machine import Free
@@ -98,7 +98,7 @@ def _show_plan(config: "PipelineConfig", selection: Selection) -> None:
     settings = Settings.load()
     store, planned = settings.store, plan(config, settings.store, selection.force)
     console = terminal(to_stderr=False)
-    console.print(styled((config.name, "bold"), f": {config.description}"))
+    console.print(titled(config.name, config.description))
     forecaster = Forecaster(config, settings, planned)
     table = terminal_table(("stage", "action", "reason"), folded={"reason"})
     foreseen, makers = [], makers_of(settings.runs)

@@ -241,3 +241,8 @@ def terminal(*, to_stderr: bool) -> Console:
 def styled(*parts: str | tuple[str, str]) -> Text:
     """Return a line of parts. A pair is a text and its style."""
     return Text.assemble(*parts)
+
+
+def titled(name: str, description: str) -> Text:
+    """Return the name of a recipe, with its description if it has one."""
+    return styled((name, "bold"), f": {description}" if description else "")

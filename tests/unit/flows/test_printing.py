@@ -12,7 +12,7 @@ from rich.markup import MarkupError
 from rich.text import Text
 
 import flows
-from flows.display.progress import styled, terminal
+from flows.display.progress import styled, terminal, titled
 from nmt_core.recipes.recipe import load_recipe
 
 BRACKETS = r"see [/foo] [bold]not bold[/] :smile: \[x]"
@@ -95,3 +95,8 @@ def test_what_to_try_next_names_the_recipe_as_it_was_typed(
     closing.show(summary, terminal(to_stderr=False))
     told = capsys.readouterr().out
     assert "nmt translate --model models:/m@champion --to de" in told, "a model for many languages asks for one"
+
+
+def test_a_recipe_without_a_description_is_only_named() -> None:
+    assert titled("mine", "").plain == "mine"
+    assert titled("mine", BRACKETS).plain == f"mine: {BRACKETS}"
