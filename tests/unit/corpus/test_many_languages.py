@@ -107,6 +107,19 @@ def test_a_copy_is_dropped_only_where_all_its_directions_are_kept(
     ]
 
 
+def test_a_near_copy_for_one_direction_takes_no_place_in_the_other(
+    many: Callable[..., PipelineConfig], run_until: RunUntil
+) -> None:
+    near = " ".join(ENGLISH[5:9]), " ".join(GERMAN[5:9])
+    forth = ("forth", ["en-de"], [f"{near[0]} Yes."], [near[1]])
+    both = ("both", ["de-en", "en-de"], [near[1]], [near[0]])
+    wide = ("wide", ["en-de", "de-en"], [near[0]], [f"{near[1]} Ja."])
+    rules = {"min_language_probability": 0, "deduplicate": "none", "near_duplicates": 0.8}
+    clean = run_until(many([forth, wide, both], clean=rules), "clean")["clean"]
+    dropped = rows(clean, "dropped-*.parquet").filter(~pl.col("corpus").is_in(["one", "two"]), reason="near_duplicate")
+    assert dropped.select("corpus", "line").rows() == [("forth", 1)], "near copies are compared side by side"
+
+
 def test_each_pair_is_written_in_its_direction_with_its_token(
     many: Callable[..., PipelineConfig], run_until: RunUntil
 ) -> None:
