@@ -1,5 +1,6 @@
 """The environment that `make` creates."""
 
+import os
 import subprocess
 import sys
 import venv
@@ -13,7 +14,8 @@ def make(folder: Path) -> None:
     for name in ("requirements.lock", "pyproject.toml"):
         (folder / name).touch()
     command = ["make", "--file", str(MAKEFILE), "install", f"PYTHON={sys.executable}", "PIP=true", "TORCH_INDEX="]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    # The `make` that runs these tests hands on the variables of its command line, such as VENV, in its environment.
+    subprocess.run(command, cwd=folder, env={"PATH": os.environ["PATH"]}, check=True, capture_output=True)
 
 
 def test_an_environment_keeps_its_python_when_the_requirements_change(tmp_path: Path) -> None:

@@ -63,6 +63,11 @@ def sbatch(arguments: list[str]) -> None:
     print(number)
 
 
+def start(command: list[str], register: Callable[[int], object], **options: Any) -> "subprocess.Popen[bytes]":
+    """Start a process whose id is registered before it runs, so that whoever sees its work can signal it."""
+    return subprocess.Popen(command, preexec_fn=lambda: register(os.getpid()), **options)
+
+
 def node(arguments: list[str]) -> None:
     """Act as a node: run the script, again if it is requeued, and record how it ended."""
     number, folder, log, *script = arguments
@@ -73,10 +78,15 @@ def node(arguments: list[str]) -> None:
             return
         environment = os.environ | {"SLURM_JOB_ID": number}
         with Path(log).open("ab") as output:
-            batch = subprocess.Popen(
-                ["bash", *script], cwd=folder, env=environment, stdout=output, stderr=output, start_new_session=True
+            batch = start(
+                ["bash", *script],
+                lambda pid: write(read(number) | {"state": "RUNNING", "pid": pid, "has_run": True}),
+                cwd=folder,
+                env=environment,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
             )
-            write(read(number) | {"state": "RUNNING", "pid": batch.pid, "has_run": True})
             code = batch.wait()
         state = read(number)["state"]
         if state != "PENDING":  # else it has been requeued
@@ -113,10 +123,9 @@ def srun(arguments: list[str]) -> None:
     """Use this machine as the only node of every allocation."""
     _, command = options(arguments)
     step = HOME / f"{os.environ['SLURM_JOB_ID']}.step"
-    process = subprocess.Popen(command)
+    draft = step.with_suffix(".draft")
+    process = start(command, lambda pid: draft.write_text(str(pid)) and draft.replace(step))
     signal.signal(signal.SIGTERM, lambda *_: process.kill())
-    step.with_suffix(".draft").write_text(str(process.pid))
-    step.with_suffix(".draft").replace(step)
     code = process.wait()
     step.unlink()
     sys.exit(code if code >= 0 else 128 - code)
