@@ -64,7 +64,7 @@ def sbatch(arguments: list[str]) -> None:
 
 
 def start(command: list[str], register: Callable[[int], object], **options: Any) -> "subprocess.Popen[bytes]":
-    """Start a process whose id is registered before it runs, so that whoever sees its work can signal it."""
+    """Start a process whose id is registered before it runs, so that a test that sees its work can signal it."""
     return subprocess.Popen(command, preexec_fn=lambda: register(os.getpid()), **options)
 
 
