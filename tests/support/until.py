@@ -11,16 +11,18 @@ from typing import TypeVar
 
 import psutil
 
+from nmt_core.execution.cpus import usable_cpus
+
 Result = TypeVar("Result")
 
 SECONDS = 180.0
 """Patience on an idle machine."""
+_CPUS = usable_cpus()
 
 
 def load() -> float:
     """Return how many processes share a processor, 1 or more."""
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1.0, os.getloadavg()[0] / processors)
+    return max(1.0, os.getloadavg()[0] / _CPUS)
 
 
 def patient(seconds: float) -> float:

@@ -1,7 +1,6 @@
 """Settings are read from environment variables, and wrong ones are refused."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 from flows.settings import EMBEDDED_PREFECT, RunningServers, Settings
 from nmt_core.errors import ConfigError
+from nmt_core.execution.cpus import usable_cpus
 from nmt_core.execution.processes import this_process
 from nmt_core.store.artifacts import Store
 from nmt_core.store.shared import SharedStore
@@ -21,7 +21,7 @@ def test_the_defaults_stay_in_the_working_folder(tmp_path: Path, monkeypatch: py
     assert settings.home == tmp_path / ".nmt"
     assert settings.mlflow_tracking_uri == f"sqlite:///{tmp_path}/.nmt/mlflow.db"
     assert settings.prefect_api_url == ""
-    assert settings.threads == len(os.sched_getaffinity(0))
+    assert settings.threads == usable_cpus()
     assert not list(tmp_path.iterdir()), "reading the settings touches nothing"
 
 

@@ -1,7 +1,6 @@
 """A registered model takes lines in every form that MLflow passes on, with options of the search for each call."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ from mlflow.types import ParamSchema
 from flows.registry.pyfunc_model import TranslationModel
 from flows.registry.register import _signature
 from nmt_core.config import SearchConfig
+from nmt_core.execution.cpus import usable_cpus
 from nmt_core.translator import Translator
 
 LINE = "the cat sees a dog."
@@ -49,7 +49,7 @@ def test_its_threads_are_those_that_are_said_or_all(
     monkeypatch.delenv("NMT_THREADS", raising=False)
     if said is not None:
         monkeypatch.setenv("NMT_THREADS", said)
-    assert loaded(tiny_bundle)._translator.threads == (threads or len(os.sched_getaffinity(0)))
+    assert loaded(tiny_bundle)._translator.threads == (threads or usable_cpus())
 
 
 @pytest.mark.parametrize(
