@@ -249,7 +249,9 @@ def test_a_value_out_of_bounds_is_refused_in_the_browser(up: Any, page: Any, sig
         deployment = up.deployment(name)["id"]
         before = started_by_hand(up, deployment)
         page.goto(f"{site}/deployments/deployment/{deployment}/run")
+        page.wait_for_load_state("networkidle")  # values that arrive later would replace what is typed
         option(page, title).locator("input").fill("0")
+        option(page, title).locator("input").press("Tab")
         page.get_by_role("button", name="Submit").click()
         option(page, title).get_by_text("0 is less than the minimum of 1").wait_for()
         picture(page, f"prefect-refused-{name.partition('/')[0]}")
