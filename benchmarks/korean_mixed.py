@@ -3,13 +3,12 @@
     .venv/bin/python benchmarks/korean_mixed.py CORPORA [--pieces unigram bpe morphemes] [--updates N] [--home NMT_HOME]
 
 CORPORA holds the folders debian-l10n.en-ko and tatoeba.ko-en (train, dev and test) and ko-en.small (news and a reader,
-whose dev parts are training text here). All files end in .en.gz or .ko.gz. Everyday sentences and news are
-rare, so they are used several times for each time that a sentence of software is.
+whose dev parts are training text here). All files end in .en.gz or .ko.gz. Everyday sentences and news are rare, so
+they are used several times for each time that a sentence of software is.
 
 Each model is the recipe korean-bpe, korean-unigram or korean-morphemes with larger vocabularies and more updates. Each
 test set has its own row, with BLEU by the tokenizer ko-mecab and chrF. A run that was stopped resumes when the command
-is repeated. Trainings share the threads of the machine well: with NMT_THREADS=1 and the same home, two commands train
-two models at once.
+is repeated. With NMT_THREADS=1 and the same home, two commands can train two models at once.
 """
 
 import argparse
@@ -57,7 +56,7 @@ def recipe(folder: Path, pieces: str, updates: int) -> dict[str, Any]:
             "validate_every": max(1, updates // 16),
             "checkpoint_every": max(1, updates // 80),
             "keep_checkpoints": _CHECKPOINTS,
-            "dev_sentences": 0,  # BLEU of the toy's validation has no use here
+            "dev_sentences": 0,  # the dev loss chooses the checkpoints, and BLEU in training would only take time
         },
         "average": {"checkpoints": min(_CHECKPOINTS, updates)},
         "export": {"precisions": ["fp32"]},

@@ -155,11 +155,10 @@ class _KubernetesJob:
         news = frozenset(_conditions(job)) if job else frozenset({"was deleted by another program"})
         pods = self.api.pods(self.name)
         for pod in pods:
-            has_started = pod.phase not in {"", "Pending"}
-            if has_started:
+            if pod.phase not in {"", "Pending"}:
                 self.logs.follow(pod.name)
             if pod.trouble:
-                news |= {f"{'has lost' if has_started else 'is waiting for'} pod {pod.name}: {pod.trouble}"}
+                news |= {f"{'has lost' if pod.phase == 'Failed' else 'is waiting for'} pod {pod.name}: {pod.trouble}"}
         if job and not pods:
             news |= self._why_no_pods(job)
         else:

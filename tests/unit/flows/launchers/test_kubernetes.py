@@ -142,14 +142,18 @@ def test_a_job_without_pods_is_named(launcher_of: Make, folder: Path, tmp_path: 
             },
             r"is waiting for pod nmt-\S+: ImagePullBackOff no image",
         ),
+        (
+            {"containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff", "message": "again soon"}}}]},
+            r"is waiting for pod nmt-\S+: CrashLoopBackOff again soon",
+        ),
     ],
-    ids=["evicted", "init container"],
+    ids=["evicted", "init container", "started again"],
 )
 def test_what_a_pod_suffers_is_told(
     launcher_of: Make, folder: Path, tmp_path: Path, cluster: Any, status: dict[str, Any], said: str
 ) -> None:
     required = {"image": "", "imageID": "", "name": "x", "ready": False, "restartCount": 0}
-    for container in status.get("initContainerStatuses", ()):
+    for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
         container.update(required)
     cluster.pod_status = status
     told = []
