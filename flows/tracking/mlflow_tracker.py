@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
-from mlflow.entities import Metric, Param, RunTag
+from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
@@ -37,6 +38,7 @@ _POINTS_HELD = 200_000
 _POINTS_OF_THE_SYSTEM_HELD = 10_000
 _SECONDS_BETWEEN_BATCHES = 1.0
 _SECONDS_BETWEEN_TRIES = 5.0
+_CREATION_TAG = "nmt.creation"
 _HOPELESS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS", "BAD_REQUEST"}
 
 _NO_ENTRY = {"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED"}
@@ -71,6 +73,8 @@ class TrackedRun:
 
     name: str
     id: str = ""
+    creation: str = field(default_factory=lambda: uuid4().hex)
+    """Tag that finds the run if MLflow has created it and the answer was lost."""
     created: threading.Event = field(default_factory=threading.Event)
     create: Operation | None = None
     """Creation of a run that does not exist yet. See `Tracker.start`."""
@@ -147,11 +151,12 @@ class Tracker:
         began = _now()
 
         def create(client: MlflowClient) -> None:
-            all_tags = {key: without_password(value) for key, value in tags.items()}
+            all_tags = {key: without_password(value) for key, value in tags.items()} | {_CREATION_TAG: run.creation}
             all_tags |= {"mlflow.parentRunId": parent.id} if parent else {}
             if not run.id:
-                made = client.create_run(self._experiment_id(client), start_time=began, tags=all_tags, run_name=name)
-                run.id = made.info.run_id
+                experiment = self._experiment_id(client)
+                made = self._created(client, run) or [client.create_run(experiment, began, all_tags, name)]
+                run.id = made[0].info.run_id
             values = [Param(key, without_password(str(value))[:6_000]) for key, value in params.items()]
             for first in range(0, len(values), _PARAMS_PER_BATCH):
                 client.log_batch(run.id, params=values[first : first + _PARAMS_PER_BATCH])
@@ -224,10 +229,19 @@ class Tracker:
         self._enqueue(lambda client: client.log_inputs(run.id, datasets=inputs))
 
     def finish(self, run: TrackedRun, status: Status) -> None:
-        """End a run."""
+        """End a run, and remove its empty twins: a request that seemed lost may be answered after the next one."""
         self.create(run)
         ended = _now()
-        self._enqueue(lambda client: client.set_terminated(run.id, status, ended))
+
+        def end(client: MlflowClient) -> None:
+            client.set_terminated(run.id, status, ended)
+            for twin in self._created(client, run):
+                if twin.info.run_id != run.id:
+                    client.set_terminated(twin.info.run_id, "KILLED", ended)
+                    with suppress(MlflowException):  # who may end a run may not be allowed to delete it
+                        client.delete_run(twin.info.run_id)
+
+        self._enqueue(end)
 
     def id_of(self, run: TrackedRun, timeout: float) -> str:
         """Return the id of a run, or an empty text if MLflow does not answer or the run was never created."""
@@ -305,6 +319,9 @@ class Tracker:
                 with suppress(MlflowException):  # the table then has MLflow's own columns
                     client.set_experiment_tag(self._experiment, VIEW_TAG, VIEW)
         return self._experiment
+
+    def _created(self, client: MlflowClient, run: TrackedRun) -> list[Run]:
+        return list(client.search_runs([self._experiment], f"tags.`{_CREATION_TAG}` = '{run.creation}'"))
 
     def _made_experiment(self, client: MlflowClient) -> str:
         is_local = self._uri.startswith("sqlite:")

@@ -240,6 +240,40 @@ def test_what_could_not_be_logged_is_caught_up_with(settings: Settings, monkeypa
     assert len(warnings) == 1
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["before it is asked again", "after it was asked again"])
+def test_a_run_whose_creation_was_not_confirmed_is_there_once(
+    late: bool, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLflow creates a run when it is asked for the first time, but its answer is lost."""
+    monkeypatch.setattr("flows.tracking.mlflow_tracker._SECONDS_BETWEEN_TRIES", 0.2)
+    create, asked = MlflowClient.create_run, []
+
+    def lose_the_first_answer(client: MlflowClient, *arguments: Any) -> Run:
+        asked.append(arguments)
+        answer = create(client, *arguments) if len(asked) > 1 or not late else None
+        if len(asked) == 1:
+            raise ConnectionError("the server was restarted")
+        if late:
+            create(client, *asked[0])
+        return answer
+
+    monkeypatch.setattr(MlflowClient, "create_run", lose_the_first_answer)
+    tracker = Tracker(settings.mlflow_tracking_uri, "corpus", settings.model_files, print)
+    run = tracker.start("run", {}, {"option": 1})
+    tracker.metrics(run, {"loss": 1.5}, 1)
+    tracker.finish(run, "FINISHED")
+    tracker.close(timeout=patient(30))
+
+    client = MlflowClient(settings.mlflow_tracking_uri)
+    experiments = [tracker.experiment]
+    (shown,) = client.search_runs(experiments)
+    assert (shown.info.run_id, shown.info.status) == (run.id, "FINISHED")
+    assert (shown.data.params, shown.data.metrics) == ({"option": "1"}, {"loss": 1.5})
+    assert len(asked) == 1 + late
+    twins = client.search_runs(experiments, run_view_type=ViewType.DELETED_ONLY)
+    assert [twin.info.status for twin in twins] == ["KILLED"] * late, "none seems to be running for ever"
+
+
 def with_outages(settings: Settings, port: int) -> dict[str, list[str]]:
     """Log to a server that starts late, goes away, and comes back.
 
