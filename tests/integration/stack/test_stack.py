@@ -20,6 +20,7 @@ import psycopg
 import pytest
 import s3fs
 from support.curves import trains
+from support.prefect_forms import fill
 from support.small import STEPS
 from support.until import patient, until
 
@@ -276,7 +277,7 @@ def test_a_stage_is_started_from_its_form(stack: Any, browser: Any) -> None:
     max_words = browser.locator(
         ".schema-form-property", has=browser.get_by_text("Max Words (Optional)", exact=True)
     ).last
-    max_words.locator("input").fill("12")
+    fill(max_words.locator("input"), "12")
     labels = browser.locator(".schema-form-property__label").all_inner_texts()
     shown = [label.removesuffix(" (Optional)") for label in labels]
     options = [option["title"] for option in CleanConfig.model_json_schema()["properties"].values()]

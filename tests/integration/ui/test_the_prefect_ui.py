@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 from support.curves import UNDER_WAY, saved_at, trains
+from support.prefect_forms import fill
 from support.small import STEPS
 from support.until import until, until_gone
 
@@ -122,7 +123,7 @@ def test_a_stage_and_a_retraining_from_the_browser(
     )
     assert option(page, "Max Words").locator("input").input_value() == "150"
     assert option(page, "Unicode Form").locator(".p-select").inner_text().strip() == "NFC"
-    option(page, "Max Words").locator("input").fill("12")
+    fill(option(page, "Max Words").locator("input"), "12")
     picture(page, "prefect-form")
     run = run_from_the_form(page, clean)
     see_it_complete(page, up, site, run)
@@ -198,8 +199,8 @@ def test_a_typed_name_stays_and_changes_are_made_as_by_set(
     site, clean = signed_in(up), up.deployment("clean/small")["id"]
     assert up.wait(up.start("download/small")) == "COMPLETED"
     page.goto(f"{site}/deployments/deployment/{clean}/run")
-    option(page, "changes").locator("textarea").fill("clean.max_words=11,\nclean.min_words=2")
-    page.get_by_text("Run Name", exact=True).locator("xpath=following::input[1]").fill("before the holidays")
+    fill(option(page, "changes").locator("textarea"), "clean.max_words=11,\nclean.min_words=2")
+    fill(page.get_by_text("Run Name", exact=True).locator("xpath=following::input[1]"), "before the holidays")
     picture(page, "prefect-changes")
     run = run_from_the_form(page, clean)
     assert up.wait(run) == "COMPLETED"
@@ -209,7 +210,7 @@ def test_a_typed_name_stays_and_changes_are_made_as_by_set(
     assert (cleaned["max_words"], cleaned["min_words"]) == (11, 2)
 
     page.goto(f"{site}/deployments/deployment/{clean}/run")
-    option(page, "changes").locator("textarea").fill("clean.max_word=11")
+    fill(option(page, "changes").locator("textarea"), "clean.max_word=11")
     run = run_from_the_form(page, clean)
     assert up.wait(run) == "FAILED"
     message = "recipe small: clean.max_word is not a key: did you mean 'max_words'?"
@@ -249,9 +250,7 @@ def test_a_value_out_of_bounds_is_refused_in_the_browser(up: Any, page: Any, sig
         deployment = up.deployment(name)["id"]
         before = started_by_hand(up, deployment)
         page.goto(f"{site}/deployments/deployment/{deployment}/run")
-        page.wait_for_load_state("networkidle")  # values that arrive later would replace what is typed
-        option(page, title).locator("input").fill("0")
-        option(page, title).locator("input").press("Tab")
+        fill(option(page, title).locator("input"), "0")
         page.get_by_role("button", name="Submit").click()
         option(page, title).get_by_text("0 is less than the minimum of 1").wait_for()
         picture(page, f"prefect-refused-{name.partition('/')[0]}")
