@@ -10,7 +10,8 @@ scripts.py        counts words and weighs letters by the script of the text
 normalize.py      spells equal sentences equally, and computes the keys by which sentences count as copies
 cleaning/         decides which pairs are dropped: filters/, thresholds.py, language_id.py, scorers.py (programs of
                   others), cross_entropy.py with ngrams.py (closeness to a domain), unchecked.py (inactive filters)
-duplicates/       finds copies (exact.py) and near copies (minhash.py) among all shards, through files (shuffle.py)
+duplicates/       finds copies (exact.py) and near copies (minhash.py) among all shards, through files (shuffle.py);
+                  directions.py tells apart what serves other pairs of languages
 held_out/         draws dev and test text (carve.py), and keeps such text out of training (decontaminate.py), whatever
                   marks hide it (folding.py)
 preview/          shows what the filters would drop from a sample, on a page where thresholds can be moved

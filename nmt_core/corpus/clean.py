@@ -24,7 +24,7 @@ from nmt_core.corpus.duplicates import exact
 from nmt_core.corpus.funnel import CleanReport, Tally
 from nmt_core.corpus.held_out import decontaminate
 from nmt_core.corpus.index import MONOLINGUAL, CorpusIndex, Role, StoredCorpus
-from nmt_core.corpus.shard import JudgedShard, RawShard, finish_shard, judge_shard, uses_of
+from nmt_core.corpus.shard import JudgedShard, RawShard, finish_shard, judge_shard
 from nmt_core.errors import DataError, StageError, counted
 from nmt_core.stages.stage import Inputs, Job, require_sum
 from nmt_core.store import storage
@@ -161,13 +161,15 @@ class _Cleaning:
         clean = self._config.clean
         self._job.reporter.progress(_JUDGED, 1, "looking for copies")
         passed = [shard.passed for shard in self._shards(self._names)]
-        uses = uses_of([self._judged[name].corpus.pairs for name in self._names])
-        uses = uses if len({*uses}) > 1 else []
-        self._drops = exact.deduplicate(passed, clean, self._place("copies", ""), self._job.workers, uses)
+        corpora = [self._judged[name].corpus for name in (*self._names, *self._alone)]
+        pairs = [corpus.pairs for corpus in corpora] if self._config.languages.pairs else []
+        self._drops = exact.deduplicate(passed, clean, self._place("copies", ""), self._job.workers, pairs)
         if alone := [shard.passed for shard in self._shards(self._alone)]:
             # All sentences of a side have the same other side, which is empty. They have no scores.
             rules = clean.model_copy(update={"max_per_source": 0, "max_per_target": 0, "prefer": "first"})
-            self._drops_alone = exact.deduplicate(alone, rules, self._place("copies-alone", ""), self._job.workers)
+            self._drops_alone = exact.deduplicate(
+                alone, rules, self._place("copies-alone", ""), self._job.workers, pairs
+            )
 
     def finish(self) -> CleanReport:
         """Write the shards of the result."""

@@ -5,7 +5,6 @@
 """
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,7 +14,8 @@ from nmt_core.config import SIDES, TOKEN_COLUMNS, CleanConfig, LanguagesConfig, 
 from nmt_core.corpus import normalize
 from nmt_core.corpus.cleaning import filters, language_id
 from nmt_core.corpus.cleaning.thresholds import CleanRules
-from nmt_core.corpus.duplicates import exact, shuffle
+from nmt_core.corpus.duplicates import exact
+from nmt_core.corpus.duplicates.directions import forward
 from nmt_core.corpus.duplicates.shuffle import LINE_BITS
 from nmt_core.corpus.funnel import Histograms, Tally
 from nmt_core.corpus.held_out import decontaminate
@@ -25,7 +25,6 @@ from nmt_core.store import storage
 _SAMPLED_PAIRS = 200
 _SURE_OF_LANGUAGE = 0.5  # this judges a whole corpus, not one pair: doubtful pairs do not count
 _SOURCE_WEIGHT = 0x9E3779B97F4A7C15  # odd, so that no bit of a key is lost
-_FORWARD, _BACKWARD = 1, 2
 
 ROW_GROUP_PAIRS = 50_000
 TRAIN_COLUMNS = ("source", "target", "corpus", "line", "licence")
@@ -146,24 +145,11 @@ def _judged(raw: pl.LazyFrame, shard: RawShard) -> pl.LazyFrame:
     )
 
 
-def uses_of(corpora: Sequence[Sequence[str]]) -> list[int]:
-    """Return the directions that each corpus serves, for `exact.deduplicate`, by its pairs of languages."""
-    return [
-        shuffle.BOTH_DIRECTIONS if len(pairs) != 1 else _FORWARD if pairs[0] == _forward(pairs[0]) else _BACKWARD
-        for pairs in corpora
-    ]
-
-
-def _forward(pair: str) -> str:
-    """Return the pair whose languages are in alphabetical order: `de-en` for `en-de`."""
-    return "-".join(sorted(pair.split("-")))
-
-
 def _apart(pair: str) -> list[pl.Expr]:
     """Return the keys by which copies are found, changed so that text in other languages has no copies."""
     if not pair:
         return []
-    languages = {"pair_key": _forward(pair), "source_key": pair, "target_key": pair}
+    languages = {"pair_key": forward(pair), "source_key": pair, "target_key": pair}
     salts = {key: pl.select(normalize.hashed(pl.lit(said))).item() for key, said in languages.items()}
     return [pl.col(key) ^ pl.lit(salt, pl.UInt64) for key, salt in salts.items()]
 
@@ -173,7 +159,7 @@ def _pair_key(mode: Literal["none", "exact", "normalised"], pair: str) -> pl.Exp
 
     With many pairs of languages, it is the same whichever of two languages the source is in.
     """
-    sides = SIDES if pair == _forward(pair) else SIDES[::-1]
+    sides = SIDES if pair == forward(pair) else SIDES[::-1]
     if mode == "exact":
         keys = [normalize.hashed(pl.col(side)) for side in sides]
     else:

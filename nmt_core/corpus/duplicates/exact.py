@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from nmt_core.config import CleanConfig
-from nmt_core.corpus.duplicates import minhash, shuffle
+from nmt_core.corpus.duplicates import directions, minhash, shuffle
 from nmt_core.corpus.duplicates.shuffle import Indices, Words
 from nmt_core.execution.pool import Workers
 from nmt_core.store import storage
@@ -77,7 +77,7 @@ class Copies:
 
 
 def deduplicate(
-    shards: Sequence[str], config: CleanConfig, scratch: str, workers: Workers, uses: Sequence[int] = ()
+    shards: Sequence[str], config: CleanConfig, scratch: str, workers: Workers, pairs: Sequence[Sequence[str]] = ()
 ) -> list[str]:
     """Find the pairs to drop, in constant memory.
 
@@ -89,8 +89,9 @@ def deduplicate(
         scratch: folder for intermediate files and for the result. It is empty, or left by a killed run of the same
             task.
         workers: workers that run the tasks.
-        uses: directions that each corpus serves, by its number (see `shuffle.groups`). A copy or near copy of a row
-            that serves another direction alone is not dropped.
+        pairs: pairs of languages of each corpus, by its number, the direction of its files first. A copy or near copy
+            of a row that serves another direction alone is not dropped. Empty means that there is one pair of
+            languages.
 
     Returns:
         The address of each shard's drops, for `read_drops`.
@@ -101,13 +102,13 @@ def deduplicate(
     drops = [shuffle.drops_url(scratch, "no", number) for number in range(len(shards))]
     for url in drops:
         storage.write(pl.DataFrame(schema=shuffle.DROPS), url)
-    by_score = config.prefer == "best"
+    by_score, uses = config.prefer == "best", directions.uses_of(pairs)
     if config.deduplicate != "none":
-        pairs = Copies(DUPLICATE, "pair_key", 1, by_score, tuple(uses))
-        drops = shuffle.run(pairs, "pair", shards, drops, scratch, workers)
+        copies = Copies(DUPLICATE, "pair_key", 1, by_score, uses)
+        drops = shuffle.run(copies, "pair", shards, drops, scratch, workers)
     if config.near_duplicates:
-        band = minhash.Band(0, config.near_duplicates, by_score, tuple(uses))
-        drops = minhash.run(shards, drops, band, scratch, workers)
+        band = minhash.Band(0, config.near_duplicates, by_score, uses)
+        drops = minhash.run(shards, drops, band, scratch, workers, directions.salts_of(pairs))
     for side, most, reason in (
         ("source", config.max_per_source, TOO_MANY_OF_SOURCE),
         ("target", config.max_per_target, TOO_MANY_OF_TARGET),

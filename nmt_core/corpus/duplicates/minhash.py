@@ -1,10 +1,10 @@
 """Find near copies, pairs whose words resemble an earlier pair's, by MinHash (Broder 1997) in constant memory.
 
 The words of a pair come from both sides, without case and punctuation. The same word on the other side is a different
-word. The similarity of two pairs is their Jaccard index: the number of shared words divided by the number of all their
-words. Under a random hash function, the lowest hash of the words is equal for two pairs with exactly that probability.
-Of 128 such functions, a pair keeps four bits each (b-bit minwise hashing, Li and König 2010), which estimate the
-similarity to about 0.04.
+word, unless both corpora have the same two languages in another order. The similarity of two pairs is their Jaccard
+index: the number of shared words divided by the number of all their words. Under a random hash function, the lowest
+hash of the words is equal for two pairs with exactly that probability. Of 128 such functions, a pair keeps four bits
+each (b-bit minwise hashing, Li and König 2010), which estimate the similarity to about 0.04.
 
 Pairs are compared if they agree in one of 16 bands, each a group of a few functions. Each band is one round of the
 shuffle. Little data is in transit at a time, and pairs dropped in one band take no part in later ones. Within a band,
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from nmt_core.corpus import normalize
 from nmt_core.corpus.duplicates import shuffle
-from nmt_core.corpus.duplicates.shuffle import Indices, Words
+from nmt_core.corpus.duplicates.shuffle import LINE_BITS, Indices, Words
 from nmt_core.execution.pool import Workers
 from nmt_core.store import storage
 
@@ -43,6 +43,7 @@ _PAIRS_AT_A_TIME = 2_000  # their words fit in the processor's cache
 # Numpy's generator is not used because its numbers may change between versions.
 _RANDOM = random.Random(1)
 _MULTIPLIERS = np.array([_RANDOM.getrandbits(64) | 1 for _ in range(_FUNCTIONS)], np.uint64)
+_TWO_SIDES = np.array([0, ~np.uint64(0)], np.uint64)  # the same word on the other side is a different word
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 # Similarity by the number of functions whose bits differ. One sixteenth of different hashes have equal bits by chance.
 _LIKENESS = 1 - np.arange(_FUNCTIONS + 1) / (_FUNCTIONS * (1 - 0.5**_BITS))
@@ -138,15 +139,22 @@ class _Sign:
     drops: str
     rows: int
     by_score: bool
+    salts: Words
     out: str
 
 
-def run(shards: Sequence[str], drops: Sequence[str], band: Band, scratch: str, workers: Workers) -> list[str]:
-    """Find the near copies among the rows that are not dropped yet (see `shuffle.run`), with each band in turn."""
+def run(
+    shards: Sequence[str], drops: Sequence[str], band: Band, scratch: str, workers: Workers, salts: Words
+) -> list[str]:
+    """Find the near copies among the rows that are not dropped yet (see `shuffle.run`), with each band in turn.
+
+    `salts` changes the words of each corpus (see `directions.salts_of`). Without corpora, there is one pair of
+    languages, and the words of both sides differ.
+    """
     signed = [f"{scratch}/near-signatures-{number:05d}.bin" for number in range(len(shards))]
     rows = rows_per_band(band.threshold)
     tasks = zip(shards, drops, signed, strict=True)
-    shuffle.do(workers.map(_sign, (_Sign(shard, old, rows, band.by_score, out) for shard, old, out in tasks)))
+    shuffle.do(workers.map(_sign, (_Sign(shard, old, rows, band.by_score, salts, out) for shard, old, out in tasks)))
     for number in range(BANDS):
         drops = shuffle.run(replace(band, number=number), f"near-{number:02d}", signed, drops, scratch, workers)
     storage.remove(signed)
@@ -217,7 +225,7 @@ def _sign(task: _Sign) -> None:
     frame = frame.filter(~np.isin(frame["place"].to_numpy(), dropped, assume_unique=True))
     places, scores, keys, signatures = [], [], [], []
     for part in frame.iter_slices(_PAIRS_AT_A_TIME):
-        hashes, counts = _words(part)
+        hashes, counts = _words(part, task.salts)
         some = counts > 0
         least = least_hashes(hashes, (np.cumsum(counts) - counts)[some])
         places.append(part["place"].to_numpy()[some])
@@ -236,13 +244,14 @@ def _sign(task: _Sign) -> None:
     shuffle.write_sections(np.concatenate(sections)[:, None], sizes, task.out)
 
 
-def _words(pairs: pl.DataFrame) -> tuple[Words, Indices]:
+def _words(pairs: pl.DataFrame, salts: Words) -> tuple[Words, Indices]:
     """Return the hashes of the words of each pair, one pair after the other, and the number of words of each pair."""
+    corpus = (pairs["place"].to_numpy() >> np.uint64(LINE_BITS)).astype(np.int64)
+    changed = salts[corpus] if len(salts) else np.tile(_TWO_SIDES, (len(pairs), 1))
     source, target = (normalize.words(pl.col(side)).alias(side) for side in ("source", "target"))
     lists = pairs.select(source, target)
     sizes = [lists[side].list.len().to_numpy().astype(np.int64) for side in lists.columns]
-    hashes = [_hashed(lists[side]) for side in lists.columns]
-    hashes[1] = ~hashes[1]  # the same word on the other side is a different word
+    hashes = [_hashed(lists[side]) ^ np.repeat(changed[:, at], sizes[at]) for at, side in enumerate(lists.columns)]
     pair_of = np.concatenate([np.repeat(np.arange(len(size), dtype=np.uint16), size) for size in sizes])
     return np.concatenate(hashes)[np.argsort(pair_of, kind="stable")], sizes[0] + sizes[1]
 

@@ -107,17 +107,33 @@ def test_a_copy_is_dropped_only_where_all_its_directions_are_kept(
     ]
 
 
-def test_a_near_copy_for_one_direction_takes_no_place_in_the_other(
+def test_a_near_copy_is_dropped_only_where_all_its_directions_are_kept(
     many: Callable[..., PipelineConfig], run_until: RunUntil
 ) -> None:
+    """Near copies are compared language by language, whichever side it is on, and not across pairs of languages."""
     near = " ".join(ENGLISH[5:9]), " ".join(GERMAN[5:9])
-    forth = ("forth", ["en-de"], [f"{near[0]} Yes."], [near[1]])
+    same = " ".join(f"{number}" for number in range(20))
+    forth = ("forth", ["en-de"], [f"{near[0]} Yes.", f"{same} 20"], [near[1], same])
     both = ("both", ["de-en", "en-de"], [near[1]], [near[0]])
     wide = ("wide", ["en-de", "de-en"], [near[0]], [f"{near[1]} Ja."])
+    back = ("back", ["de-en"], [f"{same} 21"], [same])
+    other = ("other", ["fr-en"], [f"{same} 22"], [same])
     rules = {"min_language_probability": 0, "deduplicate": "none", "near_duplicates": 0.8}
-    clean = run_until(many([forth, wide, both], clean=rules), "clean")["clean"]
+    clean = run_until(many([forth, wide, both, back, other], clean=rules), "clean")["clean"]
     dropped = rows(clean, "dropped-*.parquet").filter(~pl.col("corpus").is_in(["one", "two"]), reason="near_duplicate")
-    assert dropped.select("corpus", "line").rows() == [("forth", 1)], "near copies are compared side by side"
+    assert dropped.select("corpus", "line").sort("corpus").rows() == [("both", 1), ("forth", 1)]
+    assert all("wide" in value for value in dropped["value"])
+
+
+@pytest.mark.parametrize("pairs", [["en-de", "de-en"], ["de-en", "en-de"]])
+def test_near_copies_are_found_in_either_order_of_the_sides(
+    many: Callable[..., PipelineConfig], run_until: RunUntil, pairs: list[str]
+) -> None:
+    text = [" ".join(ENGLISH[5:9]), " ".join(GERMAN[5:9])][:: 1 if pairs[0] == "en-de" else -1]
+    first = ("first", ["en-de", "de-en"], [" ".join(ENGLISH[5:9])], [" ".join(GERMAN[5:9]) + " Ja."])
+    rules = {"min_language_probability": 0, "deduplicate": "none", "near_duplicates": 0.8}
+    clean = run_until(many([first, ("second", pairs, text[:1], text[1:])], clean=rules), "clean")["clean"]
+    assert "second" in rows(clean, "dropped-*.parquet").filter(reason="near_duplicate")["corpus"].to_list()
 
 
 def test_each_pair_is_written_in_its_direction_with_its_token(
