@@ -165,9 +165,10 @@ def _interval(score: dict[str, Any]) -> str:
 
 
 def _about_the_champion(run: Run) -> list[Block]:
-    champions = [(f" for {pair}", champion) for pair, champion in run.summary.champions_of_pairs.items()]
-    if not champions and run.summary.champion:
-        champions = [("", run.summary.champion)]
+    own, pairs = run.summary.champions_of_pairs, run.config.get("languages", {}).get("pairs", ())
+    champions = [(f" for {pair}", champion) for pair, champion in own.items()]
+    if run.summary.champion and (not own or own.keys() < set(pairs)):
+        champions.append((" for all other pairs" if own else "", run.summary.champion))
     if not champions:
         return [Text("There was no champion to compare with.")] if run.summary.model else []
     return [

@@ -161,7 +161,8 @@ def test_each_pair_is_compared_with_its_own_champion(home: tuple[Settings, RunSu
     assert summary.champion
     ours = next(row.fingerprint for row in summary.stages if row.name == "evaluate")
     champions = {"en-ko": Champion(version="8", evaluate=ours), "ko-en": Champion(version="9", evaluate="gone")}
-    of_pairs = summary.model_copy(update={"champions_of_pairs": champions})
+    config = summary.config | {"languages": {"source": "en", "target": "ko", "pairs": ["en-ko", "ko-en"]}}
+    of_pairs = summary.model_copy(update={"champions_of_pairs": champions, "config": config})
     run = Run(of_pairs, settings)
     found = {name: run.champion_of(name) for name in ("news-en-ko", "news-en-ko+upper", "news-ko-en", "news-ko-de")}
     fingerprints = [artifact.fingerprint if artifact else "" for artifact in found.values()]
@@ -169,6 +170,9 @@ def test_each_pair_is_compared_with_its_own_champion(home: tuple[Settings, RunSu
     html = page(run)
     assert "The champion for en-ko was version 8 when this model was registered." in html
     assert "The champion for ko-en was version 9. Its translations are no longer in the store." in html
+    assert "for all other pairs" not in html
+    del champions["ko-en"]
+    assert "The champion for all other pairs was version 7 when this model was registered." in page(run)
 
 
 def test_the_verdict_is_a_table_of_what_decided_it(home: tuple[Settings, RunSummary]) -> None:
