@@ -236,11 +236,26 @@ def _requirements(bundle: Path) -> list[str]:
 def _create_version(
     client: "MlflowClient", name: str, about: str, model_id: str, run_id: str, tags: Mapping[str, Any]
 ) -> "ModelVersion":
+    """Create a version, and the model if this is its first.
+
+    If MLflow's answer to a request is lost, its client asks once more, and MLflow may do twice what it was asked.
+    """
+    from mlflow.exceptions import MlflowException
+
     if not client.search_registered_models(f"name='{name}'"):
-        client.create_registered_model(name, description=about)
-    return client.create_model_version(
-        name, source=f"models:/{model_id}", run_id=run_id, tags=dict(tags), model_id=model_id, description=about
+        try:
+            client.create_registered_model(name, description=about)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another run may just have made it, too
+                raise
+    source = f"models:/{model_id}"
+    version = client.create_model_version(
+        name, source=source, run_id=run_id, tags=dict(tags), model_id=model_id, description=about
     )
+    for twin in read_all(client.search_model_versions, f"source_path='{source}'"):
+        if str(twin.version) != str(version.version):
+            client.delete_model_version(name, twin.version)
+    return version
 
 
 def _renew_card(client: "MlflowClient", version: "ModelVersion", about: str, card: Mapping[str, str]) -> None:

@@ -70,3 +70,24 @@ def test_a_corrected_licence_reaches_the_model_that_is_registered_already(client
     without_text = Candidate(candidate.export, candidate.evaluate)
     assert register("GPL", without_text) == ["by hand", "by hand too"], "the recipe alone knows less"
     assert register("GPL")[1] == (cards[1] or "").replace("CC0", "GPL")
+
+
+@pytest.mark.cpu(12)
+def test_what_mlflow_does_twice_after_a_lost_answer_is_there_once(
+    make_registry: Any, tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client of MLflow repeats a request without an answer, even if it was carried out."""
+    registry = make_registry(tmp_path)
+    for name in ("create_registered_model", "create_model_version"):
+        method = getattr(MlflowClient, name)
+
+        def twice(client: MlflowClient, *values: Any, ask: Any = method, **named: Any) -> Any:
+            ask(client, *values, **named)
+            return ask(client, *values, **named)
+
+        monkeypatch.setattr(MlflowClient, name, twice)
+    config = registry.config()
+    split = registry.split(own=registry.references(tiny_bundle))
+    model = registry.register(registry.candidate(config, tiny_bundle, split), config)
+    (version,) = registry.client.search_model_versions("name='test'")
+    assert (model.version, sorted(model.aliases)) == (str(version.version), ["challenger", "champion"])
