@@ -144,10 +144,16 @@ def _after(event: str, resource: str, times: int = 1, within: timedelta = timede
 
 
 def install(client: SyncPrefectClient, wanted: Iterable[AutomationCore]) -> list[str]:
-    """Create missing automations and update those that differ. A paused automation stays paused."""
+    """Create missing automations and update those that differ. A paused automation stays paused.
+
+    Of several with one name, which two installations at once create, one stays: each would start a run.
+    """
     done = []
     for automation in wanted:
         found = client.read_automations_by_name(automation.name)
+        for twin in found[1:]:
+            client.delete_automation(twin.id)
+            done.append(f"removed the second {automation.name}")
         if not found:
             client.create_automation(automation)
             done.append(f"created {automation.name}")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prefect.automations import AutomationCore
 from prefect.blocks.notifications import SendgridEmail, SlackWebhook
 from prefect.blocks.webhook import Webhook
 from prefect.cli.deploy._config import _load_deploy_configs_and_actions
@@ -114,14 +115,21 @@ def test_a_flow_takes_the_parameters_of_every_deployment() -> None:
 @pytest.mark.cpu(20)  # the forms of the whole table
 def test_installing_twice_is_as_good_as_once(client: SyncPrefectClient, of_one_recipe: dict[str, Entry]) -> None:
     entries = list(of_one_recipe.values())
+    one_of_each_kind = list({entry.kind: entry for entry in entries}.values())
     first = install(entries, POOLS)
     assert any("created the work pool cpu" in line for line in first)
     assert any("created nmt: runs without a heartbeat" in line for line in first)
     before = (client.read_automations(), [client.read_deployment_by_name(entry.full_name).id for entry in entries])
-    again = install(list({entry.kind: entry for entry in entries}.values()), POOLS)  # one of each kind
+    again = install(one_of_each_kind, POOLS)
     assert not [line for line in again if line.startswith(("created", "updated"))]
     after = (client.read_automations(), [client.read_deployment_by_name(entry.full_name).id for entry in entries])
     assert before == after
+    (silent,) = client.read_automations_by_name("nmt: runs without a heartbeat are Crashed")
+    client.create_automation(AutomationCore.model_validate(silent.model_dump()))  # by another installation just now
+    assert [line for line in install(one_of_each_kind, POOLS) if silent.name in line] == [
+        f"removed the second {silent.name}"
+    ]
+    assert len(client.read_automations_by_name(silent.name)) == 1
 
 
 def test_tags_and_descriptions_reach_the_server_and_its_runs(
