@@ -125,12 +125,20 @@ def _show_plan(config: "PipelineConfig", selection: Selection) -> None:
     for warning in partial_judges(config):
         console.print(f"Warning: {warning}", soft_wrap=True)
     if config.rounds.count:
-        console.print(
-            f"Before these stages, this run trains {counted(2 * config.rounds.count - 1, 'other model')} in both "
-            "directions, and the newest of the other direction becomes the teacher `reverse`.",
-            soft_wrap=True,
-        )
+        console.print(_about_rounds(config), soft_wrap=True)
     console.print("Nothing was run.")
+
+
+def _about_rounds(config: "PipelineConfig") -> str:
+    """Return what a run with rounds does before the stages of its own training."""
+    if config.languages.pairs:
+        before = counted(config.rounds.count - 1, "other model")
+        return f"Before these stages, this run trains {before}, and the newest becomes the teacher `reverse`."
+    before = counted(2 * config.rounds.count - 1, "other model")
+    return (
+        f"Before these stages, this run trains {before} in both directions, and the newest of the other direction "
+        "becomes the teacher `reverse`."
+    )
 
 
 def _notes(foreseen: "Sequence[StageForecast]") -> list[str]:

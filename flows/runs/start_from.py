@@ -95,11 +95,17 @@ def resolved(config: PipelineConfig, settings: Settings, *, debug: bool = False)
 
 
 def _require_rounds(option: str, config: PipelineConfig) -> None:
-    if not config.rounds.count:
+    if config.rounds.count:
+        return
+    if config.languages.pairs:
         raise ConfigError(
-            f"{option}={REVERSE}: it is the model of the other direction in a run with rounds, which this is not: run "
-            f"the recipe that names {config.name} as its rounds.other_direction, or name a model here"
+            f"{option}={REVERSE}: it is the model of the round before, but this run has no rounds: set rounds.count to "
+            "2 or more, or name a model here"
         )
+    raise ConfigError(
+        f"{option}={REVERSE}: it is the model of the other direction in a run with rounds, which this is not: run "
+        f"the recipe that names {config.name} as its rounds.other_direction, or name a model here"
+    )
 
 
 def named_artifacts(config: Mapping[str, Any]) -> set[tuple[str, str]]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nmt_core.config.pipeline import PipelineConfig
 
 _TOY_PAIRS = (("en-ko",), ("en-ko", "ko-en"))
-_OF_ONE_PAIR = ("rounds.count", "clean.in_domain")
+_OF_ONE_PAIR = ("clean.in_domain",)
 _CUT_BY_LANGUAGE = ("moses", "morphemes", "kiwi")
 
 

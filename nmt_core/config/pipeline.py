@@ -17,12 +17,12 @@ from nmt_core.config.many_languages import problem_of_pairs
 from nmt_core.config.mix import MixConfig
 from nmt_core.config.model import ModelConfig
 from nmt_core.config.registry import MetricName, RegistryConfig
-from nmt_core.config.rounds import RoundsConfig
+from nmt_core.config.rounds import RoundsConfig, problem_of_rounds
 from nmt_core.config.schedule import ScheduleConfig
 from nmt_core.config.search import SearchConfig
 from nmt_core.config.section import Section
 from nmt_core.config.split import SplitConfig
-from nmt_core.config.synthesis import REVERSE, SynthesisConfig, SyntheticPart
+from nmt_core.config.synthesis import SynthesisConfig, SyntheticPart
 from nmt_core.config.tokenizer import TokenizerConfig
 from nmt_core.config.train import TrainConfig
 
@@ -182,12 +182,9 @@ class PipelineConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _has_text_for_rounds(self) -> "PipelineConfig":
-        if self.rounds.count and not any(REVERSE in part.teachers for part in self.synthesis.parts):
-            raise ValueError(
-                f"rounds.count={self.rounds.count}: no part of synthesis.parts has `teachers: {REVERSE}`, so no round "
-                "would differ from the one before: add one, or set rounds.count to 0"
-            )
+    def _has_teachers_for_rounds(self) -> "PipelineConfig":
+        if problem := problem_of_rounds(self):
+            raise ValueError(problem)
         return self
 
     @model_validator(mode="after")

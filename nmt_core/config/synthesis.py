@@ -16,7 +16,7 @@ Rejected = Literal["empty", "cut", "unfinished", "prefix_unknown", "unknown", "n
 
 
 REVERSE = "reverse"
-"""Name of the teacher that is the newest model of the other direction, in a run with `rounds`."""
+"""Name of the teacher that is the newest model of the other direction, or for many pairs, in a run with `rounds`."""
 
 
 def _as_list(value: Any) -> Any:
@@ -44,7 +44,7 @@ class SyntheticPart(Section):
     """Models that translate: models:/NAME@ALIAS, models:/NAME/VERSION, export/FINGERPRINT, or the folder of a bundle.
     Of several models, each translates an equal share of the sentences, chosen by the hash of the sentence. A model for
     many pairs of languages translates in the pair that is needed. `reverse` is the newest model of the other direction,
-    in a run with `rounds`."""
+    or the last round's model for many pairs, in a run with `rounds`."""
     search: SearchConfig = SearchConfig()
     """Search of the teachers."""
     choose: Literal["first", "bleu", "chrf"] = "first"

@@ -1,4 +1,7 @@
-"""Trainings of a run with rounds: both directions in turn, each with the newest model of the other one as teacher."""
+"""Trainings of a run with rounds: both directions in turn, each with the newest model of the other one as teacher.
+
+A model for many pairs of languages, which knows both directions, is trained again with its last self as teacher.
+"""
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
@@ -19,14 +22,16 @@ class Training:
 
     @property
     def direction(self) -> str:
-        """Languages that its model translates from and into, such as `en-de`."""
+        """Languages that its model translates from and into, such as `en-de`, or `all pairs` of many."""
+        if self.config.languages.pairs:
+            return "all pairs"
         return "-".join(self.config.languages.tag(side) for side in ("source", "target"))
 
     def taught_by(self, bundle: str) -> PipelineConfig:
         """Return the recipe with a bundle as the teacher `reverse`.
 
         Args:
-            bundle: folder of the newest model of the other direction. Empty means that there is none yet: the recipe
+            bundle: folder of the newest model that can teach. Empty means that there is none yet: the recipe
                 is then without the parts that this teacher would translate, and without a curriculum that reads them.
 
         Raises:
@@ -67,6 +72,8 @@ def trainings(config: PipelineConfig) -> list[Training]:
     forward = config.model_copy(update={"rounds": RoundsConfig()})
     if not count:
         return [Training(0, forward)]
+    if config.languages.pairs:
+        return [Training(number, forward) for number in range(1, count + 1)]
     try:
         backward = load_recipe(config.rounds.other_direction).model_copy(update={"rounds": RoundsConfig()})
     except ConfigError as error:

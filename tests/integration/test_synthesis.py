@@ -193,3 +193,38 @@ def test_two_rounds_and_a_student_of_the_last_model(settings: Settings, tmp_path
     lines.write_text("".join(f"{english}\n" for english, _ in pairs["test"]), encoding="utf-8")
     outcome = translate(model="models:/student@champion", source=str(lines), target=str(translated))
     assert len(translated.read_text(encoding="utf-8").splitlines()) == len(pairs["test"]) == outcome["lines"]
+
+
+@pytest.mark.slow
+@pytest.mark.cpu(60)
+def test_a_model_for_both_directions_teaches_itself_in_rounds(settings: Settings, tmp_path: Path) -> None:
+    generated = toy.generate(pairs=2_000, seed=8, held_out=20)
+    pairs = {"train": generated.train[:1_200], "dev": generated.dev, "test": generated.test}
+    file = Path(recipe(tmp_path, "both", ("en", "ko"), pairs))
+    values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    directions = ["en-ko", "ko-en"]
+    for role in pairs:
+        values["corpus"][role][0]["pairs"] = directions
+    alone = tmp_path / "alone.ko"
+    alone.write_text("".join(f"{korean}\n" for _, korean in generated.train[1_200:1_500]), encoding="utf-8")
+    values["corpus"]["monolingual"] = [{"name": "alone", "language": "ko", "address": str(alone)}]
+    search = {"method": "sample", "max_length_factor": 0.0, "max_length_offset": 8}
+    part = {"name": "made", "pair": "en-ko", "text": "target_monolingual", "teachers": "reverse", "drop": []}
+    values |= {
+        "languages": {"source": "en", "target": "ko", "pairs": directions},
+        "synthesis": {"parts": [part | {"search": search}]},
+        "rounds": 2,
+    }
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+
+    found = run(str(file))
+    rows = [(row["round"], row["direction"], row["model"]) for row in found["rounds"]]
+    assert rows == [(1, "all pairs", "models:/both/1"), (2, "all pairs", "models:/both/2")]
+    first, second = (
+        json.loads((settings.runs / row["run_id"] / "summary.json").read_text()) for row in found["rounds"]
+    )
+    assert not first["config"]["synthesis"].get("parts"), "the first round has no teacher"
+    (teacher,) = second["config"]["synthesis"]["parts"][0]["teachers"]
+    assert Path(teacher).name == next(s["fingerprint"] for s in first["stages"] if s["name"] == "export")
+    html = (settings.runs / found["run_id"] / "report.html").read_text(encoding="utf-8")
+    assert "<td>all pairs</td>" in html and "cannot be shown" not in html

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
@@ -106,3 +107,48 @@ def test_the_other_recipe_translates_the_other_way_under_another_name(backward: 
 def test_rounds_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PipelineConfig.model_validate(values("en-de", "en", "de") | changes)
+
+
+def of_many(count: int, **sections: Any) -> dict[str, Any]:
+    """A recipe for both directions, whose only synthetic text is made by its own model."""
+    both = ["en-de", "de-en"]
+    corpora = {role: [{"name": role, "address": f"{role}.tsv", "pairs": both}] for role in ("train", "dev", "test")}
+    corpora["monolingual"] = [{"name": "alone", "language": "de", "address": "alone.txt"}]
+    made = {"name": "made", "pair": "en-de", "text": "target_monolingual", "teachers": "reverse"}
+    return {
+        "name": "both",
+        "languages": {"source": "en", "target": "de", "pairs": both},
+        "corpus": corpora,
+        "synthesis": {"parts": [made]},
+        "rounds": count,
+    } | sections
+
+
+def test_a_model_for_many_pairs_teaches_its_next_self() -> None:
+    found = trainings(PipelineConfig.model_validate(of_many(3)))
+    assert [(one.round, one.direction) for one in found] == [(1, "all pairs"), (2, "all pairs"), (3, "all pairs")]
+    assert found[0].taught_by("").synthesis.parts == ()
+    assert found[1].taught_by("/bundle").synthesis.parts[0].teachers == ("/bundle",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"rounds": 1}, "the first round .* has no teacher.*: set 2 or more"),
+        ({"rounds": {"count": 2, "other_direction": "de-en"}}, "other_direction=de-en: .* teaches itself: remove"),
+        ({"synthesis": {}}, "no part of synthesis.parts has `teachers: reverse`"),
+    ],
+)
+def test_rounds_of_many_pairs_in_which_nothing_could_be_learnt_are_refused(
+    changes: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        PipelineConfig.model_validate(of_many(2, **changes))
+
+
+def test_a_teacher_that_does_not_learn_the_direction_is_refused() -> None:
+    values = of_many(2, languages={"source": "en", "target": "de", "pairs": ["en-de"]})
+    for role in ("train", "dev", "test"):
+        values["corpus"][role][0]["pairs"] = ["en-de"]
+    with pytest.raises(ValidationError, match="made has `teachers: reverse`, but the model does not learn de-en: add"):
+        PipelineConfig.model_validate(values)

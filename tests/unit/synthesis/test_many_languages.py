@@ -172,7 +172,7 @@ def test_rough_copies_are_made_in_each_pair_with_its_token_and_without_leaks(man
             {"augmentation": {"parts": [{"name": "a", "changes": "typos", "pairs": ["fr-de"]}]}},
             ("augmentation.parts.0.pairs", "fr-de", "en-de, de-en, fr-en"),
         ),
-        ({"rounds": {"count": 2, "other_direction": "b"}}, ("rounds.count", "one pair")),
+        ({"rounds": {"count": 2, "other_direction": "b"}}, ("rounds.other_direction", "teaches itself", "remove")),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_place(many: Recipe, sections: dict[str, Any], facts: list[str]) -> None:
