@@ -84,13 +84,20 @@ class Gates:
     def check_parity(self, graphs: Path) -> Parity:
         """Compare fp32 with PyTorch, without the shortlist and with it. See `parity.check_parity`."""
         reference, sources = TorchStepper(self.model), self._ids(self.config.parity_sentences)
+        exported = OnnxStepper(graphs, self.model.vocab_size)
         with _torch_threads(self.threads):
-            parity = check_parity(reference, OnnxStepper(graphs, self.model.vocab_size), sources, self.config)
-            if not self.shortlist:
+            parity = check_parity(reference, exported, sources, self.config, self._precise)
+            if not (shortlist := self.shortlist):
                 return parity
-            listed = ShortlistStepper(reference, self.shortlist)
-            with_list = check_parity(listed, self._stepper(graphs, "cpu", listed=True), sources, self.config)
+            listed, exported_list = ShortlistStepper(reference, shortlist), self._stepper(graphs, "cpu", listed=True)
+            with_list = check_parity(
+                listed, exported_list, sources, self.config, lambda: ShortlistStepper(self._precise(), shortlist)
+            )
         return replace(parity, max_difference=max(parity.max_difference, with_list.max_difference))
+
+    def _precise(self) -> TorchStepper:
+        """Return the model in float64."""
+        return TorchStepper(copy.deepcopy(self.model).double())
 
     def refuse_unscored(self, graphs: Path, precision: Precision) -> str | None:
         """Compare greedy search with scores and without.

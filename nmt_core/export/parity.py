@@ -3,7 +3,8 @@
 Letters in names of arrays: R rows, C candidates, K beams of a sentence.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,10 @@ from nmt_core.search.step import Decoding, Floats, Ints, Stepper
 _BATCH_SENTENCES = 32
 _WIDEST_TIE = 1e-2
 """Largest tie in nats. A larger tolerance lets log-probabilities differ, but not translations."""
+_LIKE_ROUNDING = 10
+"""Largest difference of ONNX Runtime from float64, as a multiple of PyTorch's own in float32, that rounding explains.
+
+Both add up in another order. Faults are larger by orders of magnitude."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +37,20 @@ class Parity:
 
 
 def check_parity(
-    reference: Stepper, exported: Stepper, sources: Sequence[Sequence[int]], config: ExportConfig
+    reference: Stepper,
+    exported: Stepper,
+    sources: Sequence[Sequence[int]],
+    config: ExportConfig,
+    precise: Callable[[], Stepper],
 ) -> Parity:
     """Compare two steppers, and refuse a difference.
+
+    Args:
+        reference: the stepper whose results are right.
+        exported: the stepper to check.
+        sources: ids of the sentences to translate.
+        config: beam size and tolerance.
+        precise: makes the stepper of the reference in float64, which tells rounding from a fault.
 
     Raises:
         StageError: a log-probability differs by more than `parity_tolerance`, or any beam differs other than by a tie.
@@ -44,9 +60,8 @@ def check_parity(
     if not parity.max_difference <= config.parity_tolerance:  # not(<=) refuses NaN as well
         raise StageError(
             f"export: log-probabilities of ONNX Runtime and PyTorch differ by up to {parity.max_difference:.2e} nats, "
-            f"more than export.parity_tolerance={config.parity_tolerance:.0e}: either the exported graph is wrong, or "
-            "rounding is coarser, as on another machine or with the large numbers of a model whose training diverged "
-            "(check its loss and its scores). Raise the tolerance only if you know that rounding is the cause"
+            f"more than export.parity_tolerance={config.parity_tolerance:.0e}. "
+            + _cause(parity, reference, exported, sources, search, precise())
         )
     if parity.identical < parity.sentences:
         raise StageError(
@@ -57,6 +72,29 @@ def check_parity(
             "export.parity_beam_size or export.parity_sentences"
         )
     return parity
+
+
+def _cause(
+    parity: Parity,
+    reference: Stepper,
+    exported: Stepper,
+    sources: Sequence[Sequence[int]],
+    search: SearchConfig,
+    precise: Stepper,
+) -> str:
+    """Return what makes two steppers differ, by their differences from float64, and what to do."""
+    ours, theirs = (compare(precise, one, sources, search).max_difference for one in (reference, exported))
+    measured = f"From float64, PyTorch differs by up to {ours:.1e} and ONNX Runtime by {theirs:.1e}"
+    if not math.isfinite(ours):
+        return f"{measured}: the model itself computes no numbers, as after a training that diverged: look at its loss"
+    if not theirs <= _LIKE_ROUNDING * ours:
+        return f"{measured}, which is more than rounding: the exported graph is wrong. Report it with the recipe"
+    digit = 10.0 ** math.floor(math.log10(parity.max_difference))
+    enough = digit * math.ceil(parity.max_difference / digit)
+    return (
+        f"{measured}: both round, as in long sentences, or with the large numbers of a model whose training diverged. "
+        f"If its loss and its scores are good, set export.parity_tolerance to {enough:.0e}"
+    )
 
 
 def compare(

@@ -32,6 +32,8 @@ from nmt_core.export.graphs import export_graphs
 from nmt_core.export.onnx import ExportReport, _export_judged, run
 from nmt_core.export.onnx_kernels import Int8Kernels, OnnxKernels
 from nmt_core.export.parity import compare
+from nmt_core.models.build import build_model
+from nmt_core.models.model import TranslationModel
 from nmt_core.models.transformer import Transformer
 from nmt_core.search.beam import beam_search
 from nmt_core.search.greedy import greedy_search
@@ -62,7 +64,7 @@ def random_model(config: ModelConfig, vocab_size: int) -> Transformer:
 
 
 def run_stage(
-    model: Transformer,
+    model: TranslationModel,
     config: ModelConfig,
     tokenizer_file: Path,
     folder: Path,
@@ -352,10 +354,24 @@ def test_the_same_weights_make_the_same_files(tiny_model: Transformer, tiny_bund
         assert (tmp_path / "again" / name).read_bytes() == (tiny_bundle / "fp32" / name).read_bytes()
 
 
-def test_the_stage_fails_where_the_runtimes_differ(tiny_tokenizer_file: Path, tmp_path: Path) -> None:
-    model = random_model(SMALLEST, Tokenizer(tiny_tokenizer_file).vocab_size)
-    with pytest.raises(StageError, match=r"more than export\.parity_tolerance=1e-30"):
-        run_stage(model, SMALLEST, tiny_tokenizer_file, tmp_path, parity_tolerance=1e-30, precisions=["fp32"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"decoder_autoregression": "ssru"},
+        {"architecture": "rnn", "tied_embeddings": "none", "rnn": {"cell": "lstm", "attention": "none"}},
+    ],
+    ids=["transformer", "ssru", "lstm"],
+)
+def test_the_stage_fails_where_the_runtimes_differ_and_tells_that_they_round(
+    change: dict[str, Any], tiny_tokenizer_file: Path, tmp_path: Path
+) -> None:
+    config = ModelConfig.model_validate(SMALLEST.model_dump() | change)
+    torch.manual_seed(1)
+    model = build_model(config, Tokenizer(tiny_tokenizer_file).vocab_size, 2_048)
+    with pytest.raises(StageError, match=r"more than export\.parity_tolerance=1e-30\. .* both round"):
+        options = {"parity_tolerance": 1e-30, "parity_sentences": 2, "parity_beam_size": 2, "precisions": ["fp32"]}
+        run_stage(model, config, tiny_tokenizer_file, tmp_path, **options)
 
 
 def test_weights_of_another_model_are_refused(tiny_tokenizer_file: Path, tmp_path: Path) -> None:

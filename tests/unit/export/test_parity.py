@@ -2,6 +2,7 @@
 
 import copy
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,10 @@ def stepper(folder: Path) -> Stepper:
     return OnnxStepper(folder / "fp32", 100)
 
 
+def precise(model: Transformer) -> Callable[[], Stepper]:
+    return lambda: TorchStepper(copy.deepcopy(model).double())
+
+
 def perturb(folder: Path, name: str, change: float) -> None:
     """Add noise to the largest weight matrix of a graph."""
     model = onnx.load(folder / name)
@@ -38,7 +43,7 @@ def perturb(folder: Path, name: str, change: float) -> None:
 
 
 def test_the_exported_model_passes(tiny_model: Transformer, tiny_bundle: Path) -> None:
-    parity = check_parity(TorchStepper(tiny_model), stepper(tiny_bundle), SOURCES, CONFIG)
+    parity = check_parity(TorchStepper(tiny_model), stepper(tiny_bundle), SOURCES, CONFIG, precise(tiny_model))
     assert parity.sentences == parity.identical == len(SOURCES)
     assert 0 < parity.max_difference < 1e-4
 
@@ -50,8 +55,23 @@ def test_a_perturbed_graph_is_refused(
 ) -> None:
     folder = Path(shutil.copytree(tiny_bundle, tmp_path / "bundle"))
     perturb(folder / "fp32", graph, change)
-    with pytest.raises(StageError, match=r"differ by up to .* more than export\.parity_tolerance=1e-04"):
-        check_parity(TorchStepper(tiny_model), stepper(folder), SOURCES, CONFIG)
+    with pytest.raises(
+        StageError, match=r"differ by up to .* more than export\.parity_tolerance=1e-04.* graph is wrong"
+    ):
+        check_parity(TorchStepper(tiny_model), stepper(folder), SOURCES, CONFIG, precise(tiny_model))
+
+
+def test_rounding_is_told_from_a_fault(tiny_model: Transformer, tiny_bundle: Path) -> None:
+    small = ExportConfig(parity_beam_size=3, parity_tolerance=1e-9)
+    with pytest.raises(StageError, match=r"both round, .* set export\.parity_tolerance to \de-0[67]$"):
+        check_parity(TorchStepper(tiny_model), stepper(tiny_bundle), SOURCES, small, precise(tiny_model))
+
+
+def test_a_model_without_numbers_is_told_from_a_fault_of_its_graph(tiny_model: Transformer, tiny_bundle: Path) -> None:
+    broken = copy.deepcopy(tiny_model)
+    broken.output.weight.data.fill_(float("nan"))
+    with pytest.raises(StageError, match=r"the model itself computes no numbers, .*: look at its loss"):
+        check_parity(TorchStepper(broken), stepper(tiny_bundle), SOURCES, CONFIG, precise(broken))
 
 
 def test_another_translation_is_refused_however_near(tiny_model: Transformer, tiny_bundle: Path) -> None:
@@ -59,7 +79,9 @@ def test_another_translation_is_refused_however_near(tiny_model: Transformer, ti
     other = copy.deepcopy(tiny_model)
     other.output.weight.data.neg_()
     with pytest.raises(StageError, match=r"of 40 held-out sentences get another translation"):
-        check_parity(TorchStepper(other), stepper(tiny_bundle), SOURCES, ExportConfig(parity_tolerance=1e9))
+        check_parity(
+            TorchStepper(other), stepper(tiny_bundle), SOURCES, ExportConfig(parity_tolerance=1e9), precise(other)
+        )
 
 
 def tied(model: Transformer) -> list[Transformer]:
@@ -80,7 +102,7 @@ def test_a_tie_passes_the_gate(tiny_model: Transformer) -> None:
     parity = compare(*steppers, SOURCES, SearchConfig(beam_size=3, n_best=3))
     assert parity.identical < len(SOURCES), "without a word on ties, beams are other ones"
     assert 0 < parity.max_difference < 1e-4
-    assert check_parity(*steppers, SOURCES, CONFIG).identical == len(SOURCES)
+    assert check_parity(*steppers, SOURCES, CONFIG, precise(tiny_model)).identical == len(SOURCES)
 
 
 def test_the_whole_beam_has_to_be_the_same(tiny_model: Transformer) -> None:
@@ -94,7 +116,7 @@ def test_the_whole_beam_has_to_be_the_same(tiny_model: Transformer) -> None:
     same = [source for source, one, two in zip(SOURCES, *found, strict=True) if one[0].ids == two[0].ids]
     assert len(same) > 5
     with pytest.raises(StageError, match=rf"of {len(same)} held-out sentences get another translation"):
-        check_parity(*steppers, same, ExportConfig(parity_beam_size=3, parity_tolerance=1e9))
+        check_parity(*steppers, same, ExportConfig(parity_beam_size=3, parity_tolerance=1e9), precise(tiny_model))
 
 
 def test_a_fault_counts_that_only_the_exported_model_comes_across(tiny_model: Transformer) -> None:
