@@ -86,18 +86,14 @@ class Gates:
         reference, sources = TorchStepper(self.model), self._ids(self.config.parity_sentences)
         exported = OnnxStepper(graphs, self.model.vocab_size)
         with _torch_threads(self.threads):
-            parity = check_parity(reference, exported, sources, self.config, self._precise)
+            parity = check_parity(reference, exported, sources, self.config, reference.in_float64)
             if not (shortlist := self.shortlist):
                 return parity
             listed, exported_list = ShortlistStepper(reference, shortlist), self._stepper(graphs, "cpu", listed=True)
             with_list = check_parity(
-                listed, exported_list, sources, self.config, lambda: ShortlistStepper(self._precise(), shortlist)
+                listed, exported_list, sources, self.config, lambda: ShortlistStepper(reference.in_float64(), shortlist)
             )
         return replace(parity, max_difference=max(parity.max_difference, with_list.max_difference))
-
-    def _precise(self) -> TorchStepper:
-        """Return the model in float64."""
-        return TorchStepper(copy.deepcopy(self.model).double())
 
     def refuse_unscored(self, graphs: Path, precision: Precision) -> str | None:
         """Compare greedy search with scores and without.

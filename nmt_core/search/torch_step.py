@@ -3,6 +3,8 @@
 Letters: see `nmt_core.models`.
 """
 
+import copy
+
 import torch
 from torch import Tensor
 
@@ -30,6 +32,10 @@ class TorchStepper:
     def vocab_size(self) -> int:
         """Number of pieces of the vocabulary."""
         return self.model.vocab_size
+
+    def in_float64(self) -> "TorchStepper":
+        """Return a copy that computes in float64, with plain PyTorch."""
+        return TorchStepper(copy.deepcopy(self.model).double())
 
     def start(self, source_BS: Ints, candidates: int, listed: Listed | None = None) -> "TorchDecoding":
         """Encode a batch (see `search.step.Stepper`, or `ListedStepper` with a list)."""

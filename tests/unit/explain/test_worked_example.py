@@ -179,4 +179,6 @@ def test_so_small_a_model_passes_the_gate(worked: tuple[Transformer, Explanation
     model, _, folder = worked
     sources = [np.random.default_rng(seed).integers(4, 100, 2 + seed).tolist() for seed in range(8)]
     stepper = OnnxStepper(folder / "fp32", 100)
-    assert check_parity(TorchStepper(model), stepper, sources, ExportConfig(parity_beam_size=3)).identical == 8
+    reference = TorchStepper(model)
+    config = ExportConfig(parity_beam_size=3)
+    assert check_parity(reference, stepper, sources, config, reference.in_float64).identical == 8

@@ -2,7 +2,6 @@
 
 import copy
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import nn
 
 from nmt_core.config import ExportConfig, SearchConfig
 from nmt_core.errors import StageError
-from nmt_core.export.parity import check_parity, compare, largest_difference
+from nmt_core.export.parity import Parity, check_parity, compare, largest_difference
 from nmt_core.models.transformer import Transformer
 from nmt_core.search.beam import n_best
 from nmt_core.search.onnx_step import OnnxStepper
@@ -29,8 +28,11 @@ def stepper(folder: Path) -> Stepper:
     return OnnxStepper(folder / "fp32", 100)
 
 
-def precise(model: Transformer) -> Callable[[], Stepper]:
-    return lambda: TorchStepper(copy.deepcopy(model).double())
+def check(
+    model: Transformer, exported: Stepper, sources: list[list[int]] = SOURCES, config: ExportConfig = CONFIG
+) -> Parity:
+    reference = TorchStepper(model)
+    return check_parity(reference, exported, sources, config, reference.in_float64)
 
 
 def perturb(folder: Path, name: str, change: float) -> None:
@@ -43,7 +45,7 @@ def perturb(folder: Path, name: str, change: float) -> None:
 
 
 def test_the_exported_model_passes(tiny_model: Transformer, tiny_bundle: Path) -> None:
-    parity = check_parity(TorchStepper(tiny_model), stepper(tiny_bundle), SOURCES, CONFIG, precise(tiny_model))
+    parity = check(tiny_model, stepper(tiny_bundle))
     assert parity.sentences == parity.identical == len(SOURCES)
     assert 0 < parity.max_difference < 1e-4
 
@@ -58,20 +60,20 @@ def test_a_perturbed_graph_is_refused(
     with pytest.raises(
         StageError, match=r"differ by up to .* more than export\.parity_tolerance=1e-04.* graph is wrong"
     ):
-        check_parity(TorchStepper(tiny_model), stepper(folder), SOURCES, CONFIG, precise(tiny_model))
+        check(tiny_model, stepper(folder))
 
 
 def test_rounding_is_told_from_a_fault(tiny_model: Transformer, tiny_bundle: Path) -> None:
     small = ExportConfig(parity_beam_size=3, parity_tolerance=1e-9)
     with pytest.raises(StageError, match=r"both round, .* set export\.parity_tolerance to \de-0[67]$"):
-        check_parity(TorchStepper(tiny_model), stepper(tiny_bundle), SOURCES, small, precise(tiny_model))
+        check(tiny_model, stepper(tiny_bundle), config=small)
 
 
 def test_a_model_without_numbers_is_told_from_a_fault_of_its_graph(tiny_model: Transformer, tiny_bundle: Path) -> None:
     broken = copy.deepcopy(tiny_model)
     broken.output.weight.data.fill_(float("nan"))
     with pytest.raises(StageError, match=r"the model itself computes no numbers, .*: look at its loss"):
-        check_parity(TorchStepper(broken), stepper(tiny_bundle), SOURCES, CONFIG, precise(broken))
+        check(broken, stepper(tiny_bundle))
 
 
 def test_another_translation_is_refused_however_near(tiny_model: Transformer, tiny_bundle: Path) -> None:
@@ -79,9 +81,7 @@ def test_another_translation_is_refused_however_near(tiny_model: Transformer, ti
     other = copy.deepcopy(tiny_model)
     other.output.weight.data.neg_()
     with pytest.raises(StageError, match=r"of 40 held-out sentences get another translation"):
-        check_parity(
-            TorchStepper(other), stepper(tiny_bundle), SOURCES, ExportConfig(parity_tolerance=1e9), precise(other)
-        )
+        check(other, stepper(tiny_bundle), config=ExportConfig(parity_tolerance=1e9))
 
 
 def tied(model: Transformer) -> list[Transformer]:
@@ -98,11 +98,11 @@ def tied(model: Transformer) -> list[Transformer]:
 
 
 def test_a_tie_passes_the_gate(tiny_model: Transformer) -> None:
-    steppers = [TorchStepper(model) for model in tied(tiny_model)]
-    parity = compare(*steppers, SOURCES, SearchConfig(beam_size=3, n_best=3))
+    models = tied(tiny_model)
+    parity = compare(*map(TorchStepper, models), SOURCES, SearchConfig(beam_size=3, n_best=3))
     assert parity.identical < len(SOURCES), "without a word on ties, beams are other ones"
     assert 0 < parity.max_difference < 1e-4
-    assert check_parity(*steppers, SOURCES, CONFIG, precise(tiny_model)).identical == len(SOURCES)
+    assert check(models[0], TorchStepper(models[1])).identical == len(SOURCES)
 
 
 def test_the_whole_beam_has_to_be_the_same(tiny_model: Transformer) -> None:
@@ -116,7 +116,7 @@ def test_the_whole_beam_has_to_be_the_same(tiny_model: Transformer) -> None:
     same = [source for source, one, two in zip(SOURCES, *found, strict=True) if one[0].ids == two[0].ids]
     assert len(same) > 5
     with pytest.raises(StageError, match=rf"of {len(same)} held-out sentences get another translation"):
-        check_parity(*steppers, same, ExportConfig(parity_beam_size=3, parity_tolerance=1e9), precise(tiny_model))
+        check(tiny_model, steppers[1], same, ExportConfig(parity_beam_size=3, parity_tolerance=1e9))
 
 
 def test_a_fault_counts_that_only_the_exported_model_comes_across(tiny_model: Transformer) -> None:

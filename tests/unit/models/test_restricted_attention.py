@@ -143,7 +143,8 @@ def test_graphs_pass_the_gate(kind: str, tmp_path: Path) -> None:
     model = model_of(kind)
     export_graphs(onnx_kernels(model), tmp_path / "fp32", with_attention=True)
     stepper = OnnxStepper(tmp_path / "fp32", PIECES)
-    parity = check_parity(TorchStepper(model), stepper, SOURCES, ExportConfig(parity_beam_size=3))
+    reference = TorchStepper(model)
+    parity = check_parity(reference, stepper, SOURCES, ExportConfig(parity_beam_size=3), reference.in_float64)
     assert parity.identical == len(SOURCES)
     assert parity.max_difference < 1e-4
     export_graphs(Int8Kernels(model, calibrate(model, SOURCES, SEARCH)), tmp_path / "int8")
