@@ -115,7 +115,7 @@ def figure2(arguments: argparse.Namespace) -> Experiment:
         "encode.max_length=200",
         "evaluate.length_bucket=10",
         "search.split_sentences=never",
-        "export.parity_tolerance=2e-4",  # 90 recurrent steps in float32: 1.1e-4 from float64, and PyTorch 0.6e-4
+        "export.parity_tolerance=1e-3",  # 90 recurrent steps in float32: up to 6e-4 from float64, and PyTorch 2e-4
     ]
     rows = [
         f"{recipe}+clean.max_words={words}" for recipe in ("multi30k-rnn", "multi30k-rnnsearch") for words in (30, 50)
