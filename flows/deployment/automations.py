@@ -6,6 +6,7 @@ next scheduled `reconcile`, and keeps its place in the queue.
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -21,6 +22,7 @@ from prefect.automations import (
 from prefect.blocks.core import Block
 from prefect.blocks.webhook import Webhook
 from prefect.client.orchestration import SyncPrefectClient
+from prefect.exceptions import ObjectNotFound
 from pydantic import SecretStr
 
 from flows.runs.preemption import PREEMPTED
@@ -152,7 +154,8 @@ def install(client: SyncPrefectClient, wanted: Iterable[AutomationCore]) -> list
     for automation in wanted:
         found = client.read_automations_by_name(automation.name)
         for twin in found[1:]:
-            client.delete_automation(twin.id)
+            with suppress(ObjectNotFound):  # another installation has just removed it
+                client.delete_automation(twin.id)
             done.append(f"removed the second {automation.name}")
         if not found:
             client.create_automation(automation)

@@ -8,6 +8,7 @@ import importlib.metadata
 import shutil
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -254,7 +255,8 @@ def _create_version(
     )
     for twin in read_all(client.search_model_versions, f"source_path='{source}'"):
         if str(twin.version) != str(version.version):
-            client.delete_model_version(name, twin.version)
+            with suppress(MlflowException):  # who may register a model may not be allowed to delete a version
+                client.delete_model_version(name, twin.version)
     return version
 
 
